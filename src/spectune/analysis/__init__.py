@@ -1,0 +1,1 @@
+"""ANSWERS: history to winners, crossovers and a recommendation. Pure."""

@@ -1,0 +1,1 @@
+"""Study files and option values to domain values."""

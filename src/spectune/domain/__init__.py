@@ -1,0 +1,1 @@
+"""VALUES: frozen dataclasses and their invariants. Imports nothing of spectune but errors."""

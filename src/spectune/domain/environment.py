@@ -1,0 +1,26 @@
+"""What a study ran on."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Machine and software of a study.
+
+    Attributes:
+        spectune_version: version of this package.
+        python: interpreter version.
+        platform: operating system and machine type.
+        cpu_model: name the processor gives itself.
+        num_cpus: processors this process may use.
+        memory_bytes: physical memory.
+        libraries: (name, version) of the libraries that bear on speed.
+    """
+
+    spectune_version: str
+    python: str
+    platform: str
+    cpu_model: str
+    num_cpus: int
+    memory_bytes: int
+    libraries: tuple[tuple[str, str], ...] = ()

@@ -1,0 +1,86 @@
+"""The question of a study, and the study itself."""
+
+from dataclasses import dataclass
+
+from spectune.domain.command import Command
+from spectune.domain.environment import Environment
+from spectune.domain.trial import TrialOutcome
+from spectune.domain.workload import LoadPlan, WorkloadSpec
+from spectune.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSpace:
+    """Settings that may be tried.
+
+    Attributes:
+        method: speculation method of every setting but off.
+        num_steps: ascending, each >= 0; 0 is off.
+        topk: branches per step; 1 is a chain.
+        num_draft_tokens: for topk > 1, tokens verified per step; None takes the engine's rule.
+    """
+
+    method: str
+    num_steps: tuple[int, ...]
+    topk: int = 1
+    num_draft_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the space; raises ConfigError."""
+        if not self.num_steps:
+            raise ConfigError("space: `num_steps` must name at least one value.")
+        if list(self.num_steps) != sorted(set(self.num_steps)) or self.num_steps[0] < 0:
+            raise ConfigError(f"space: `num_steps` must ascend from 0 or more, got {self.num_steps}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A question put to one server command.
+
+    Attributes:
+        id: short name, unique in the store.
+        created_unix_s: when it was begun.
+        engine: dialect name.
+        command: the serve command, word for word, before any setting is applied.
+        space: settings that may be tried.
+        workload: what is sent.
+        concurrency: levels, ascending.
+        budget_s: measuring seconds for the whole study; None for no limit.
+        environment: what it runs on.
+    """
+
+    id: str
+    created_unix_s: float
+    engine: str
+    command: Command
+    space: SearchSpace
+    workload: WorkloadSpec
+    concurrency: tuple[int, ...]
+    budget_s: float | None
+    environment: Environment
+
+    def __post_init__(self) -> None:
+        """Checks the levels; raises ConfigError."""
+        if not self.concurrency or list(self.concurrency) != sorted(set(self.concurrency)):
+            raise ConfigError(f"study: `concurrency` must ascend and not repeat, got {self.concurrency}.")
+        if self.concurrency[0] < 1:
+            raise ConfigError(f"study: `concurrency >= 1` must hold, got {self.concurrency[0]}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyHistory:
+    """Everything raw that is known of a study; all figures are computed from it.
+
+    Attributes:
+        study: the question.
+        plans: the load plans, one per level, equal for every setting; empty before they were sized.
+        outcomes: finished trials in order of launch.
+        finished: why the planner stopped, or "" when the study was interrupted.
+        wall_s: seconds spent on it so far, over all sittings.
+    """
+
+    study: Study
+    plans: tuple[LoadPlan, ...]
+    outcomes: tuple[TrialOutcome, ...]
+    finished: str
+    wall_s: float

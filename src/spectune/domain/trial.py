@@ -1,0 +1,101 @@
+"""A trial: one launch of a server with one setting, and how it ended."""
+
+from dataclasses import dataclass
+from typing import Literal, NewType
+
+from spectune.domain.measurement import LevelMeasurement
+from spectune.domain.spec_config import SpecConfig
+
+TrialId = NewType("TrialId", int)
+Role = Literal["setting", "baseline", "repeat", "confirm", "schedule"]
+FailureKind = Literal[
+    "bad_argument", "port_in_use", "out_of_memory", "crash_at_start", "not_ready", "crash_under_load",
+    "hang", "bad_answer", "request_errors",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What the planner asks for.
+
+    Attributes:
+        id: number within the study, from 1, in order of launch.
+        config: the setting asked for.
+        role: why it is run.
+    """
+
+    id: TrialId
+    config: SpecConfig
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveSettings:
+    """What the engine says it runs.
+
+    Attributes:
+        config: the setting in force.
+        max_running_requests: sequences it will run at once; a capacity outcome.
+        max_total_num_tokens: tokens its KV cache holds; a capacity outcome.
+        engine_version: the engine's own word.
+        model: name of the served model, or "".
+    """
+
+    config: SpecConfig
+    max_running_requests: int | None
+    max_total_num_tokens: int | None
+    engine_version: str
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """Every level was measured."""
+
+    trial: Trial
+    effective: EffectiveSettings
+    launch_s: float
+    levels: tuple[LevelMeasurement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The server or the load failed; what was measured before is kept.
+
+    Attributes:
+        kind: class of failure.
+        detail: what happened and what to do next, one or two sentences.
+        log_tail: last lines of the server's log, secrets masked.
+        effective: what the server said before it failed, if it got that far.
+        levels: levels measured before the failure.
+    """
+
+    trial: Trial
+    kind: FailureKind
+    detail: str
+    log_tail: str
+    effective: EffectiveSettings | None
+    launch_s: float | None
+    levels: tuple[LevelMeasurement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infeasible:
+    """The combination cannot be run here; it was never launched."""
+
+    trial: Trial
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Void:
+    """It ran, but not what was asked for, so its numbers count for nothing."""
+
+    trial: Trial
+    reason: str
+    effective: EffectiveSettings
+    launch_s: float
+    levels: tuple[LevelMeasurement, ...]
+
+
+TrialOutcome = Completed | Failed | Infeasible | Void

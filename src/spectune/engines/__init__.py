@@ -1,0 +1,1 @@
+"""Engine dialects: text in, values out. No input or output here."""

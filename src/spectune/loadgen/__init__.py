@@ -1,0 +1,1 @@
+"""Executes a load plan over HTTP. The tuner's only async package."""

@@ -1,0 +1,1 @@
+"""MEASUREMENT: raw records to numbers. Pure."""

@@ -1,0 +1,1 @@
+"""MODEL: measurements to predictions with uncertainty. Pure."""

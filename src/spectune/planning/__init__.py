@@ -1,0 +1,1 @@
+"""PLAN: history to the next trial, or a reason to stop. Pure."""

@@ -1,0 +1,1 @@
+"""REPORT: answers to text. Pure, returns strings."""

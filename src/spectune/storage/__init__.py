@@ -1,0 +1,1 @@
+"""Appends raw facts to SQLite and reads them back."""

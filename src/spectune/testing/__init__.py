@@ -1,0 +1,1 @@
+"""Shipped test parts: fakes for the seams, contract suites."""

@@ -1,0 +1,1 @@
+"""The loop: plan, run a trial, remember, until the planner stops."""

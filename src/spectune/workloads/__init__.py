@@ -1,0 +1,1 @@
+"""WORKLOAD: decides every request before the first one is sent. Pure."""
