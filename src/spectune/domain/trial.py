@@ -107,9 +107,11 @@ class UnfinishedTrial:
 
     Attributes:
         effective: what the server said, if it got that far.
+        launch_s: how long it took to get ready, if it got that far.
         levels: levels measured before the interruption.
     """
 
     trial: Trial
     effective: EffectiveSettings | None
+    launch_s: float | None
     levels: tuple[LevelMeasurement, ...]

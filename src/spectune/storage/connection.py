@@ -22,7 +22,8 @@ def mapped(path: Path) -> Iterator[None]:
         raise StoreError(f"{path}: {_explain(exc)}") from exc
     except OSError as exc:
         raise StoreError(
-            f"{path}: `the store's folder must be there and writable`, got {exc.strerror}; give another --store."
+            f"{path}: `the store's folder must be there and writable`, got {exc.strerror}; "
+            "give another --store."
         ) from exc
 
 
@@ -59,10 +60,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         has_log = path.with_name(path.name + "-wal").exists()
         connection = _connect(path, "ro" if has_log else "ro&immutable=1")
         try:
-            if check_version(connection, str(path)) < newest_version():
-                raise StoreError(
-                    f"{path}: `an older schema is upgraded on opening`, the file is read-only; copy it elsewhere."
-                )
+            _check_current(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -80,6 +78,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     migrate(connection, str(path))
+
+
+def _check_current(connection: sqlite3.Connection, path: Path) -> None:
+    if check_version(connection, str(path)) < newest_version():
+        raise StoreError(
+            f"{path}: `an older schema is upgraded on opening`, the file is read-only; copy it elsewhere."
+        )
 
 
 def _explain(exc: sqlite3.Error) -> str:

@@ -31,8 +31,8 @@ def check_version(connection: sqlite3.Connection, name: str) -> int:
         )
     if version > newest_version():
         raise SchemaTooNew(
-            f"{name}: `schema version <= {newest_version()}` must hold, got {version}: a newer spectune wrote "
-            "it; upgrade spectune or give another --store."
+            f"{name}: `schema version <= {newest_version()}` must hold, got {version}: a newer spectune "
+            "wrote it; upgrade spectune or give another --store."
         )
     return version
 

@@ -176,19 +176,20 @@ def _outcome(kind: str, body: str, levels: Callable[[], tuple[LevelMeasurement, 
 
 def _read_unfinished(connection: sqlite3.Connection, study_id: str) -> tuple[UnfinishedTrial, ...]:
     stored = connection.execute(
-        "SELECT launch.trial_id, launch.body, ready.body FROM launch "
+        "SELECT launch.trial_id, launch.body, ready.body, ready.launch_s FROM launch "
         "LEFT JOIN ready ON ready.launch_id = launch.id WHERE launch.study_id = ? AND launch.trial_id NOT IN "
         "(SELECT trial_id FROM outcome WHERE study_id = ?) ORDER BY launch.id",
         (study_id, study_id),
     ).fetchall()
-    newest = {trial_id: (trial, ready) for trial_id, trial, ready in stored}
+    newest = {trial_id: facts for trial_id, *facts in stored}
     return tuple(
         UnfinishedTrial(
             trial=from_json(Trial, trial),
             effective=None if ready is None else from_json(EffectiveSettings, ready),
+            launch_s=launch_s,
             levels=_read_levels(connection, study_id, trial_id),
         )
-        for trial_id, (trial, ready) in newest.items()
+        for trial_id, (trial, ready, launch_s) in newest.items()
     )
 
 

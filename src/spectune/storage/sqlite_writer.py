@@ -46,7 +46,8 @@ class SqliteStudyWriter:
         """Appends the load plans of all levels."""
         with self._transaction() as connection:
             connection.executemany(
-                "INSERT INTO load_plan (study_id, sitting_id, elapsed_s, concurrency, body) VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO load_plan (study_id, sitting_id, elapsed_s, concurrency, body) "
+                "VALUES (?, ?, ?, ?, ?)",
                 [
                     (self._study_id, self._sitting_id, self._elapsed_s(), plan.concurrency, to_json(plan))
                     for plan in plans
