@@ -39,12 +39,13 @@ def _identity(answers: StudyAnswers) -> tuple[str, ...]:
     study, environment = answers.study, answers.study.environment
     models = {t.effective.model for t in answers.trials if t.effective is not None and t.effective.model}
     engine = " ".join(word for word in (study.engine, answers.engine_version, *sorted(models)) if word)
+    memory = numbers.gibibytes(environment.memory_bytes)
+    machine = f"{environment.cpu_model}, {environment.num_cpus} CPUs, {memory}"
     temperature = "as in each request" if study.workload.temperature is None else study.workload.temperature
     return (
         f"engine: {engine}",
         f"workload: {study.workload.name}, temperature {temperature}, seed {study.workload.seed}",
-        f"machine: {environment.cpu_model}, {environment.num_cpus} CPUs, "
-        f"{numbers.gibibytes(environment.memory_bytes)}, {environment.platform}",
+        f"machine: {machine}, {environment.platform}",
         f"command: {study.command.printable}",
     )
 
@@ -107,8 +108,8 @@ def _winners_section(answers: StudyAnswers) -> Section | None:
     if not answers.winners:
         return None
     note = Paragraph(
-        text=f"Margins are {CI_LEVEL:.0%} intervals of the paired difference, one launch per setting; how much "
-        "launches differ enters as a prior of 1.5 %."
+        text=f"Margins are {CI_LEVEL:.0%} intervals of the paired difference, one launch per setting; "
+        "how much launches differ enters as a prior of 1.5 %."
     )
     return Section(title="Winners", blocks=(Items(items=tuple(map(_winner_line, answers.winners))), note))
 

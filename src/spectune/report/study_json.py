@@ -1,4 +1,4 @@
-"""A study's answers as JSON, schema `spectune.study/1`: documented in docs/result-schema.md, extended by adding."""
+"""A study's answers as JSON, schema `spectune.study/1`: see docs/result-schema.md; extended by adding."""
 
 import dataclasses
 import json
