@@ -203,7 +203,7 @@ class SimulatedServer:
             return _refusal(500, "internal error (simulated)")
         if self.faults.has("hang-at-start"):
             await asyncio.Event().wait()
-        options = body.get("stream_options") or {}
+        options = _stream_options(body)
         if options.get("continuous_usage_stats") and self.faults.has("refuse-continuous-usage"):
             return _refusal(400, "stream_options: unknown field `continuous_usage_stats`")
         sequence, prompt_tokens = self._admit(body)
@@ -234,8 +234,7 @@ class SimulatedServer:
     async def _stream(
         self, request: web.Request, body: dict[str, object], sequence: _Sequence, prompt_tokens: int
     ) -> web.StreamResponse:
-        options = body.get("stream_options")
-        options = options if isinstance(options, dict) else {}
+        options = _stream_options(body)
         is_continuous = options.get("continuous_usage_stats") and not self.faults.has("no-continuous-usage")
         number = self.served
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -271,6 +270,11 @@ async def _gains(sequence: _Sequence) -> AsyncIterator[int]:
         gained = await sequence.steps.get()
         seen += gained
         yield gained
+
+
+def _stream_options(body: dict[str, object]) -> dict[str, object]:
+    options = body.get("stream_options")
+    return options if isinstance(options, dict) else {}
 
 
 async def _json_body(request: web.Request) -> dict[str, object]:
