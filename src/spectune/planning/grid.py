@@ -45,6 +45,11 @@ def grid_configs(space: SearchSpace) -> tuple[SpecConfig, ...]:
     return tuple(_config(space, num_steps) for num_steps in space.num_steps)
 
 
+def fewest_launches(space: SearchSpace) -> int:
+    """Launches of the shortest search: the first setting is the best one everywhere, or all are asked for."""
+    return len(space.num_steps) if space.is_exhaustive else min(len(space.num_steps), 1 + _PASSED_BY)
+
+
 def _config(space: SearchSpace, num_steps: int) -> SpecConfig:
     if num_steps == 0:
         return OFF
