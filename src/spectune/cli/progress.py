@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress as RichProgress, TaskID, TextColumn
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as RichProgress
 
 from spectune.clock import Clock
 from spectune.domain.measurement import LevelMeasurement

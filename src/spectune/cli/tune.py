@@ -58,8 +58,8 @@ def _run(prepared: PreparedStudy, plan: StudyPlan, store: SqliteStore, options: 
     except Interrupted as interrupted:
         where = f" --store {options.store_file}" if options.store_file else ""
         sys.stderr.write(
-            f"spectune: {interrupted.signal_name}: the server is stopped and everything measured is kept; go on "
-            f"with: spectune tune --resume {prepared.study.id}{where}\n"
+            f"spectune: {interrupted.signal_name}: the server is stopped and everything measured is kept; "
+            f"go on with: spectune tune --resume {prepared.study.id}{where}\n"
         )
         raise
 
@@ -83,8 +83,8 @@ def _exit_status(answers: StudyAnswers, store: SqliteStore) -> int:
     if answers.recommendation is not None:
         return 0
     sys.stderr.write(
-        f"spectune: study {answers.study.id}: `at least one setting is measured at every level` must hold, none "
-        f"was: {_first_reason(answers)} Server logs: {log_folder(store, answers.study.id)}.\n"
+        f"spectune: study {answers.study.id}: `at least one setting is measured at every level` must hold, "
+        f"none was: {_first_reason(answers)} Server logs: {log_folder(store, answers.study.id)}.\n"
     )
     return 1
 

@@ -64,6 +64,7 @@ def begin_study(options: TuneOptions) -> PreparedStudy:
     """A new study; raises ConfigError."""
     asked = Command(argv=options.command or _EMBEDDED_COMMAND)
     adapter = _recognise(asked)
+    adapter.endpoint(asked)  # a malformed address is refused before anything starts
     pool = _load_pool(options.workload, options.seed)
     study = Study(
         id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
@@ -85,16 +86,16 @@ def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
     history = store.history(study_id)
     if history.finished:
         raise ConfigError(
-            f"--resume {study_id}: `the study was interrupted` must hold, it is finished: {history.finished}; "
-            f"see it with `spectune show {study_id}`."
+            f"--resume {study_id}: `the study was interrupted` must hold, it is finished: "
+            f"{history.finished}; see it with `spectune show {study_id}`."
         )
     command = _resumed_command(history.study, options.command)
     workload = history.study.workload
     pool = _load_pool(workload.name, workload.seed)
     if pool.spec != workload:
         raise ConfigError(
-            f"--resume {study_id}: `the workload is the one it began with` must hold, {workload.name} has changed; "
-            "begin a new study."
+            f"--resume {study_id}: `the workload is the one it began with` must hold, {workload.name} has "
+            "changed; begin a new study."
         )
     study = replace(history.study, command=command)
     return PreparedStudy(
@@ -189,8 +190,8 @@ def _load_pool(workload: str, seed: int) -> PromptPool:
         raise ConfigError(f"--workload {workload}: `the file is UTF-8 text` must hold, it is not.") from exc
     except OSError as exc:
         raise ConfigError(
-            f"--workload {workload}: `a built-in name ({DEFAULT_WORKLOAD}) or a readable file` must be given, "
-            f"got: {exc.strerror}."
+            f"--workload {workload}: `a built-in name ({DEFAULT_WORKLOAD}) or a readable file` must be "
+            f"given, got: {exc.strerror}."
         ) from exc
 
 
@@ -230,8 +231,8 @@ def _resumed_command(study: Study, given: tuple[str, ...]) -> Command:
         return command
     if any(MASK in word for word in stored.argv):
         raise ConfigError(
-            f"--resume {study.id}: `the serve command's secrets are known` must hold, the store masks them; give "
-            "the whole command again after --."
+            f"--resume {study.id}: `the serve command's secrets are known` must hold, the store masks them; "
+            "give the whole command again after --."
         )
     return stored
 
