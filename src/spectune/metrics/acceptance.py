@@ -7,6 +7,8 @@
 Counters that break an identity are called unreadable, never corrected.
 """
 
+from itertools import pairwise
+
 from spectune.domain.measurement import SpecCounters
 from spectune.domain.spec_config import SpecConfig
 
@@ -48,7 +50,7 @@ def counter_faults(counters: SpecCounters) -> tuple[str, ...]:
             f"`accepted tokens = sum over positions` must hold, got {counters.accepted_tokens} "
             f"and {sum(positions)}."
         )
-    if any(later > earlier for earlier, later in zip(positions, positions[1:], strict=False)):
+    if any(later > earlier for earlier, later in pairwise(positions)):
         faults.append(f"`a later position is accepted no more often` must hold, got {positions}.")
     return tuple(faults)
 
