@@ -63,7 +63,7 @@ def _usable_cpus() -> set[int]:
 
 
 def _busy_ticks(stat: str, cpus: set[int]) -> int:
-    """user + nice + system + steal of these CPUs; guest time is already in user."""
+    """Ticks of user + nice + system + steal of these CPUs; guest time is already in user."""
     ticks = 0
     for line in stat.splitlines():
         words = line.split()
@@ -74,16 +74,16 @@ def _busy_ticks(stat: str, cpus: set[int]) -> int:
 
 
 def _read_processes() -> dict[int, tuple[int, int]]:
-    """pid → (parent, ticks used by it and by its reaped children)."""
+    """By process: (parent, ticks used by it and by its reaped children)."""
     found: dict[int, tuple[int, int]] = {}
-    for name in os.listdir(_PROC):
-        if name.isdecimal():
+    for folder in _PROC.iterdir():
+        if folder.name.isdecimal():
             try:
-                stat = (_PROC / name / "stat").read_text(errors="replace")
+                stat = (folder / "stat").read_text(errors="replace")
             except OSError:
                 continue  # it ended meanwhile
             fields = stat.rpartition(")")[2].split()  # field 3 (state) on; the name may hold anything
-            found[int(name)] = (int(fields[1]), sum(int(word) for word in fields[11:15]))
+            found[int(folder.name)] = (int(fields[1]), sum(int(word) for word in fields[11:15]))
     return found
 
 

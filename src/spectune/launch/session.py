@@ -11,12 +11,12 @@ _PROC = Path("/proc")
 def session_members(session: int) -> tuple[int, ...]:
     """Living processes of the session, zombies left out."""
     members: list[int] = []
-    for name in os.listdir(_PROC):
-        if name.isdecimal():
+    for folder in _PROC.iterdir():
+        if folder.name.isdecimal():
             with suppress(OSError, IndexError):
-                fields = (_PROC / name / "stat").read_text(errors="replace").rpartition(")")[2].split()
+                fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
                 if int(fields[3]) == session and fields[0] not in ("Z", "X"):
-                    members.append(int(name))
+                    members.append(int(folder.name))
     return tuple(members)
 
 

@@ -49,7 +49,7 @@ class SubprocessLauncher:
             raise LaunchError(f"log file {log_path}: cannot be written ({error.strerror}).") from error
         with log:
             try:
-                process = subprocess.Popen(  # noqa: S603  # words, never shell text
+                process = subprocess.Popen(  # words, never shell text
                     command.argv,
                     env={**os.environ, **dict(command.env)},
                     stdin=subprocess.DEVNULL,
@@ -60,7 +60,7 @@ class SubprocessLauncher:
                 )
             except (OSError, ValueError) as error:
                 raise LaunchError(
-                    f"serve command: {command.argv[0]!r} cannot be run ({error}); is it installed and on PATH?"
+                    f"serve command: {command.argv[0]!r} cannot be run ({error}); is it on PATH?"
                 ) from error
         return SubprocessServer(process, endpoint, log_path, self._clock, self._drain_s)
 

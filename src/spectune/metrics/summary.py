@@ -1,20 +1,28 @@
 """One level's figures: raw records and counters in, everything the study's JSON says of a level out.
 
+    output_tps = mean_running × tokens_per_step ÷ step_s          (exactly, by the definition of step_s)
+
+    symbol           meaning                                                    unit
+    steps            sequence steps of the level: verify + undrafted            1
+    tokens_per_step  output tokens of the level ÷ steps                         1
+    mean_running     mean sequences between first and last chunk, in the window 1
+    step_s           mean_running ÷ (steps per second in the window), where the window's steps are its
+                     tokens ÷ tokens_per_step: the mean wall time of one engine step as a running sequence
+                     sees it, prefill of others and waiting between steps included              s
+
 All figures are recomputed from raw facts; nothing here is stored.
 """
 
 from dataclasses import dataclass
 
-from spectune.domain.measurement import LevelMeasurement
+from spectune.domain.measurement import LevelMeasurement, SpecCounters
+from spectune.metrics.acceptance import acceptance_length, accepted_per_position, counter_faults
+from spectune.metrics.latency import e2e_s, tpot_s, ttft_s
+from spectune.metrics.quantiles import Quantiles, quantiles
+from spectune.metrics.steady_state import mean_running, steady_window
+from spectune.metrics.throughput import OutputSpeed, output_speed, request_tps
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantiles:
-    """Quantiles of a sample of seconds; `p99` only from 200 values on, all None for an empty sample."""
-
-    p50: float | None
-    p90: float | None
-    p99: float | None
+MAX_FOREIGN_CPU_SHARE = 0.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +79,52 @@ class LevelSummary:
     attempt: int
 
 
+def is_disturbed(level: LevelMeasurement) -> bool:
+    """Whether processes that are not ours used more than 10 % of one core; False where it is unknown."""
+    return level.foreign_cpu_share is not None and level.foreign_cpu_share > MAX_FOREIGN_CPU_SHARE
+
+
 def summarise_level(level: LevelMeasurement) -> LevelSummary:
-    """The figures of one measured level."""
-    raise NotImplementedError(level)
+    """The figures of one measured level. The order of its records does not matter."""
+    good = [record for record in level.records if record.is_ok]
+    window = steady_window(level.records, level.concurrency)
+    speed = None if window is None else output_speed(good, window)
+    running = None if window is None else mean_running(good, window)
+    counters = level.counters
+    tokens_per_step = _tokens_per_step(counters, sum(record.output_tokens or 0 for record in good))
+    can_be_true = counters is not None and not counter_faults(counters)
+    return LevelSummary(
+        concurrency=level.concurrency,
+        num_requests=len(level.records),
+        errors=len(level.records) - len(good),
+        window_s=0.0 if window is None else window.length_s,
+        output_tps=None if speed is None else speed.tps,
+        output_tps_ci=None if speed is None else speed.interval,
+        request_tps=request_tps(good),
+        ttft_s=quantiles(ttft_s(record) for record in good),
+        tpot_s=quantiles(tpot_s(record) for record in good),
+        e2e_s=quantiles(e2e_s(record) for record in good),
+        mean_running=running,
+        tokens_per_step=tokens_per_step if can_be_true else None,
+        step_s=_step_s(speed, running, tokens_per_step if can_be_true else None),
+        acceptance_length=acceptance_length(counters) if counters and can_be_true else None,
+        accepted_per_position=accepted_per_position(counters) if counters and can_be_true else (),
+        verify_steps=None if counters is None else counters.verify_steps,
+        undrafted_steps=None if counters is None else counters.undrafted_steps,
+        drafted_tokens=None if counters is None else counters.drafted_tokens,
+        accepted_tokens=None if counters is None else counters.accepted_tokens,
+        foreign_cpu_share=level.foreign_cpu_share,
+        disturbed=is_disturbed(level),
+        attempt=level.attempt,
+    )
+
+
+def _tokens_per_step(counters: SpecCounters | None, output_tokens: int) -> float | None:
+    steps = 0 if counters is None else counters.verify_steps + counters.undrafted_steps
+    return output_tokens / steps if steps > 0 else None
+
+
+def _step_s(speed: OutputSpeed | None, running: float | None, tokens_per_step: float | None) -> float | None:
+    if speed is None or not speed.tps or running is None or tokens_per_step is None:
+        return None
+    return running * tokens_per_step / speed.tps
