@@ -52,12 +52,12 @@ def percent(share: float, *, signed: bool = False) -> str:
     """A share as percent; below 10 % with one decimal.
 
     >>> percent(0.0414), percent(0.5), percent(0.031, signed=True), percent(-0.02, signed=True)
-    ('4.1 %', '50 %', '+3.1 %', '−2.0 %')
+    ('4.1%', '50%', '+3.1%', '−2.0%')
     """
     value = 100 * share
     digits = 1 if abs(value) < 10 else 0
     sign = ("−" if round(value, digits) < 0 else "+") if signed else "−" if round(value, digits) < 0 else ""
-    return f"{sign}{abs(value):.{digits}f} %"
+    return f"{sign}{abs(value):.{digits}f}%"
 
 
 def duration(value_s: float) -> str:

@@ -9,7 +9,8 @@ from spectune.analysis.comparison import CI_LEVEL
 from spectune.analysis.recommendation import Recommendation
 from spectune.analysis.winners import Winner
 from spectune.domain.spec_config import SpecConfig
-from spectune.metrics.summary import LevelSummary, Quantiles
+from spectune.metrics.quantiles import Quantiles
+from spectune.metrics.summary import LevelSummary
 from spectune.report.why import why
 
 SCHEMA = "spectune.study/1"

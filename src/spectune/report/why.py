@@ -10,7 +10,7 @@ def why(recommendation: Recommendation) -> str:
     """Why this setting: its speed beside off, and the tokens and the time of a step that give it."""
     sentences = [_claim(recommendation), *_mechanism(recommendation), *_losses(recommendation)]
     if recommendation.is_tie_rule:
-        sentences.append("A setting with more steps was better by less than 1 %; the fewer steps are taken.")
+        sentences.append("A setting with more steps was better by less than 1%; the fewer steps are taken.")
     return " ".join(sentences)
 
 
