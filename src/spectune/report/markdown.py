@@ -38,7 +38,7 @@ def _table(table: Table) -> str:
 
 
 def _cell(text: str) -> str:
-    return _escaped(text).replace("|", "\\|").replace("\n", " ")
+    return _escaped(text.strip()).replace("|", "\\|").replace("\n", " ")
 
 
 def _escaped(text: str) -> str:

@@ -15,6 +15,7 @@ from spectune.report.why import why
 _BEST = "*"
 _DISTURBED = "~"
 _LOG_LINES = 12
+_LINE = 48
 
 
 def study_document(answers: StudyAnswers) -> Document:
@@ -109,7 +110,7 @@ def _winners_section(answers: StudyAnswers) -> Section | None:
         return None
     note = Paragraph(
         text=f"Margins are {CI_LEVEL:.0%} intervals of the paired difference, one launch per setting; "
-        "how much launches differ enters as a prior of 1.5 %."
+        "how much launches differ enters as a prior of 1.5%."
     )
     return Section(title="Winners", blocks=(Items(items=tuple(map(_winner_line, answers.winners))), note))
 
@@ -122,7 +123,7 @@ def _winner_line(winner: Winner) -> str:
         return speed + "; nothing to compare it with"
     rival = winner.rivals[0]
     if winner.is_tie_rule:
-        return f"{speed}; {_margin(rival)}: a tie within 1 %, the fewer steps are taken"
+        return f"{speed}; {_margin(rival)}: a tie within 1%, the fewer steps are taken"
     if winner.decided:
         return f"{speed}; {_margin(rival)}"
     return f"{speed}; no clear winner: {_margin(rival)}{_other_open(winner)}"
@@ -178,19 +179,9 @@ def _request_section(answers: StudyAnswers) -> Section | None:
     ]
     if not rows:
         return None
-    head = (
-        "requests",
-        "setting",
-        "tok/s",
-        "TTFT p50",
-        "TTFT p90",
-        "TPOT p50",
-        "TPOT p90",
-        "e2e p50",
-        "e2e p90",
-    )
-    table = Table(head=(*head, "tok/step", "step ms"), rows=tuple(rows), first_fixed=2)
-    return Section(title="Per request, off and the level's best (median tok/s; ms)", blocks=(table,))
+    head = ("requests", "setting", "tok/s", "TTFT", "TPOT", "end to end", "tok/step", "step")
+    title = "Per request: off and the level's best (tok/s median; times in ms, p50 / p90)"
+    return Section(title=title, blocks=(Table(head=head, rows=tuple(rows), first_fixed=2),))
 
 
 def _is_shown(answers: StudyAnswers, trial: TrialAnswer, level: int) -> bool:
@@ -204,7 +195,7 @@ def _request_row(trial: TrialAnswer, summary: LevelSummary) -> tuple[str, ...]:
         str(summary.concurrency),
         trial.trial.config.label,
         numbers.rate(summary.request_tps),
-        *(numbers.milliseconds(value) for spread in spreads for value in (spread.p50, spread.p90)),
+        *(f"{numbers.milliseconds(spread.p50)} / {numbers.milliseconds(spread.p90)}" for spread in spreads),
         numbers.per_step(summary.tokens_per_step),
         numbers.milliseconds(summary.step_s),
     )
@@ -232,8 +223,18 @@ def _recommendation_section(answers: StudyAnswers) -> Section:
     if not found.launch_args:
         arguments: tuple[Block, ...] = (Paragraph(text="Launch without any flags of speculation."),)
     else:
-        arguments = (Paragraph(text="Launch arguments:"), Code(text=shlex.join(found.launch_args)))
+        arguments = (Paragraph(text="Launch arguments:"), Code(text=_pasteable(found.launch_args)))
     return Section(title=title, blocks=(reason, *arguments))
+
+
+def _pasteable(arguments: tuple[str, ...]) -> str:
+    """The arguments as shell text of short lines."""
+    lines = [""]
+    for word in map(shlex.quote, arguments):
+        if word.startswith("-") and len(lines[-1]) > _LINE:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return " \\\n".join(lines)
 
 
 def _cost_section(answers: StudyAnswers) -> Section:
