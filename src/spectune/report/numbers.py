@@ -13,20 +13,20 @@ def rate(value: float | None) -> str:
     """
     if value is None:
         return MISSING
-    digits = 0 if value >= 1000 else 1 if value >= 10 else 2
+    digits = 0 if value >= 999.95 else 1 if value >= 9.995 else 2
     return f"{value:.{digits}f}"
 
 
 def milliseconds(value_s: float | None) -> str:
     """Seconds as milliseconds, without the unit.
 
-    >>> milliseconds(0.01234), milliseconds(1.5), milliseconds(None)
-    ('12.3', '1500', '–')
+    >>> milliseconds(0.01234), milliseconds(0.009999), milliseconds(1.5), milliseconds(None)
+    ('12.3', '10.0', '1500', '–')
     """
     if value_s is None:
         return MISSING
     value = 1000 * value_s
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2
+    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
     return f"{value:.{digits}f}"
 
 
@@ -55,7 +55,7 @@ def percent(share: float, *, signed: bool = False) -> str:
     ('4.1%', '50%', '+3.1%', '−2.0%')
     """
     value = 100 * share
-    digits = 1 if abs(value) < 10 else 0
+    digits = 1 if abs(value) < 9.95 else 0
     sign = ("−" if round(value, digits) < 0 else "+") if signed else "−" if round(value, digits) < 0 else ""
     return f"{sign}{abs(value):.{digits}f}%"
 
@@ -64,9 +64,9 @@ def duration(value_s: float) -> str:
     """A length of time for people.
 
     >>> duration(0.4), duration(42.4), duration(192), duration(4000)
-    ('0.4 s', '42 s', '3 min 12 s', '1 h 7 min')
+    ('0.4 s', '42 s', '3 min 12 s', '1 h 6 min')
     """
-    if value_s < 10:
+    if value_s < 9.95:
         return f"{value_s:.1f} s"
     seconds = round(value_s)
     if seconds < 60:
