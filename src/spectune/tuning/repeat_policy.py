@@ -16,5 +16,5 @@ class RepeatPolicy:
         return self._futile < MAX_FUTILE
 
     def note(self, *, helped: bool) -> None:
-        """Records whether a repeat was undisturbed."""
+        """Records a measurement that was undisturbed (`helped`), or a repeat that was disturbed again."""
         self._futile = 0 if helped else self._futile + 1

@@ -164,8 +164,8 @@ class _Sitting:
         except TrialFailed as failure:
             return self._failed(failure.kind, failure.detail, log=server.log_text())
         except (ProtocolError, LoadError, ServerUnreachable) as error:
-            failure = self._explain(server, error)
-            return self._failed(failure.kind, failure.detail, log=server.log_text())
+            found = self._explain(server, error)
+            return self._failed(found.kind, found.detail, log=server.log_text())
 
     def _make_ready(self, server: RunningServer, started_s: float) -> tuple[Bench, EffectiveSettings]:
         """Waits for a real generation, reads the settings back, finds out how to stream."""
@@ -225,7 +225,10 @@ class _Sitting:
         """The level, measured once more when it was disturbed; the less disturbed one."""
         repeats = self._runner._repeats  # noqa: SLF001  (same module)
         first = self._measure_once(bench, plan, attempt=0)
-        if not is_disturbed(first) or not repeats.is_worthwhile:
+        if not is_disturbed(first):
+            repeats.note(helped=True)
+            return first
+        if not repeats.is_worthwhile:
             return first
         second = self._measure_once(bench, plan, attempt=1)
         repeats.note(helped=not is_disturbed(second))
