@@ -23,11 +23,13 @@ class LoadLimits:
         hang_s: no byte of any request for so long while some are in flight.
         max_refused: connections refused in a row.
         min_failures: failures in a row, or twice the concurrency if that is more.
+        stop_sending_after_s: no request is begun later than this; None: the whole list is sent.
     """
 
     hang_s: float = 20.0
     max_refused: int = 3
     min_failures: int = 8
+    stop_sending_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,7 @@ class _Load:
 
     async def _slot(self, client: StreamClient, started_s: float) -> None:
         """Sends one request after the other."""
-        while self._waiting:
+        while self._waiting and self._may_send(started_s):
             request, body = self._waiting.popleft()
             wait_s = started_s + request.start_after_s - self._clock.monotonic_s()
             if wait_s > 0:
@@ -145,6 +147,10 @@ class _Load:
             del self._in_flight[request.index]
             self._judge(stream)
             self._request_done()
+
+    def _may_send(self, started_s: float) -> bool:
+        limit_s = self._limits.stop_sending_after_s
+        return limit_s is None or self._clock.monotonic_s() - started_s < limit_s
 
     def _judge(self, stream: RawStream) -> None:
         """Counts failures in a row and gives up when there are too many."""

@@ -13,6 +13,7 @@
 All figures are recomputed from raw facts; nothing here is stored.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spectune.domain.measurement import LevelMeasurement, SpecCounters
@@ -117,6 +118,16 @@ def summarise_level(level: LevelMeasurement) -> LevelSummary:
         disturbed=is_disturbed(level),
         attempt=level.attempt,
     )
+
+
+def settle_levels(levels: Iterable[LevelMeasurement]) -> tuple[LevelMeasurement, ...]:
+    """One measurement per concurrency, ascending; of two the less disturbed, on a tie the later."""
+    chosen: dict[int, LevelMeasurement] = {}
+    for level in sorted(levels, key=lambda level: level.attempt):
+        other = chosen.get(level.concurrency)
+        if other is None or (level.foreign_cpu_share or 0.0) <= (other.foreign_cpu_share or 0.0):
+            chosen[level.concurrency] = level
+    return tuple(chosen[concurrency] for concurrency in sorted(chosen))
 
 
 def _tokens_per_step(counters: SpecCounters | None, output_tokens: int) -> float | None:

@@ -75,26 +75,10 @@ def python_code_pool(jsonl: str, *, seed: int = 0, num_prompts: int = 1536) -> P
             prompts.setdefault(cut, Prompt(path=COMPLETIONS, body=body, max_tokens=max_tokens))
     if not prompts:
         raise ConfigError(f"workload {BUILTIN}: `the bundled text gives prompts` must hold, got none.")
-    return _pool(prompts.values(), name=BUILTIN, kind="builtin", temperature=0.0, seed=seed, notes=())
+    return pool_of(prompts.values(), name=BUILTIN, kind="builtin", temperature=0.0, seed=seed, notes=())
 
 
-def request_file_pool(jsonl: str, *, name: str) -> PromptPool:
-    """The workload of a user's own requests, one OpenAI request body a line.
-
-    Args:
-        jsonl: text of the file.
-        name: its name, for messages.
-
-    Raises:
-        ConfigError: a line is malformed, or there is none.
-    """
-    from spectune.workloads.request_file import read_requests  # noqa: PLC0415  (it builds on Prompt)
-
-    prompts, notes = read_requests(jsonl, name=name)
-    return _pool(prompts, name=name, kind="file", temperature=None, seed=0, notes=notes)
-
-
-def _pool(
+def pool_of(
     prompts: Iterable[Prompt],
     *,
     name: str,
@@ -103,6 +87,7 @@ def _pool(
     seed: int,
     notes: tuple[str, ...],
 ) -> PromptPool:
+    """The pool of these prompts, its digest over every body and its order."""
     kept = tuple(prompts)
     digest = hashlib.sha256("\n".join(f"{prompt.path} {prompt.body}" for prompt in kept).encode())
     spec = WorkloadSpec(

@@ -5,11 +5,25 @@ from collections.abc import Mapping
 from typing import NoReturn, TypeGuard
 
 from spectune.errors import ConfigError
-from spectune.workloads.prompts import CHAT, COMPLETIONS, Prompt
+from spectune.workloads.prompts import CHAT, COMPLETIONS, Prompt, PromptPool, pool_of
 
 DEFAULT_MAX_TOKENS = 128
 _LIMIT_KEYS = ("max_completion_tokens", "max_tokens")
 _OURS = ("stream", "stream_options")
+
+
+def request_file_pool(jsonl: str, *, name: str) -> PromptPool:
+    """The workload of a user's own requests, one OpenAI request body a line.
+
+    Args:
+        jsonl: text of the file; blank lines are passed over.
+        name: its name, for messages.
+
+    Raises:
+        ConfigError: a line is malformed, or there is none.
+    """
+    prompts, notes = read_requests(jsonl, name=name)
+    return pool_of(prompts, name=name, kind="file", temperature=None, seed=0, notes=notes)
 
 
 def read_requests(jsonl: str, *, name: str) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:
@@ -98,8 +112,7 @@ class _Line:
             if self.body.get(key) not in (None, 1):
                 self._refuse(f"{key} is 1", self.body[key], "spectune measures one answer per request")
         temperature = self.body.get("temperature")
-        is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
-        if temperature is not None and not (is_number and temperature >= 0):
+        if temperature is not None and not _is_temperature(temperature):
             self._refuse("temperature is a number >= 0", temperature, "correct it or leave it out")
 
     def _check_messages(self, messages: object) -> None:
@@ -123,3 +136,7 @@ class _Line:
 
 def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_temperature(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
