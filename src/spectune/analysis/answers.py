@@ -8,7 +8,7 @@ from spectune.analysis.comparison import measure_level
 from spectune.analysis.crossover import Crossover, find_crossovers
 from spectune.analysis.recommendation import Recommendation, choose_setting
 from spectune.analysis.winners import LevelsByConfig, Winner, find_winners
-from spectune.domain.measurement import LevelMeasurement, latest_attempts
+from spectune.domain.measurement import LevelMeasurement
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import Study, StudyHistory
 from spectune.domain.trial import (
@@ -21,7 +21,7 @@ from spectune.domain.trial import (
     UnfinishedTrial,
     Void,
 )
-from spectune.metrics.summary import LevelSummary, summarise_level
+from spectune.metrics.summary import LevelSummary, settle_levels, summarise_level
 
 OutcomeWord = Literal["completed", "failed", "infeasible", "void"]
 
@@ -133,7 +133,7 @@ def _measured_levels(history: StudyHistory) -> LevelsByConfig:
     found: LevelsByConfig = {}
     for outcome in history.outcomes:
         if isinstance(outcome, Completed) and outcome.trial.config not in found:
-            measured = [measure_level(level) for level in latest_attempts(outcome.levels)]
+            measured = [measure_level(level) for level in settle_levels(outcome.levels)]
             found[outcome.trial.config] = {
                 level.summary.concurrency: level for level in measured if level.summary.output_tps
             }
@@ -180,4 +180,4 @@ def _unfinished_answer(unfinished: UnfinishedTrial) -> UnfinishedAnswer:
 
 
 def _summaries(levels: tuple[LevelMeasurement, ...]) -> tuple[LevelSummary, ...]:
-    return tuple(summarise_level(level) for level in latest_attempts(levels))
+    return tuple(summarise_level(level) for level in settle_levels(levels))

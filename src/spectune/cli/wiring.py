@@ -29,9 +29,9 @@ from spectune.storage.sqlite_store import SqliteStore, default_store_path
 from spectune.tuning.loop import tune
 from spectune.tuning.progress import Progress
 from spectune.tuning.run_trial import TrialRunner, TrialSetup
-from spectune.workloads.prompts import PromptPool, python_code_pool, request_file_pool
+from spectune.workloads.prompts import PromptPool, python_code_pool
+from spectune.workloads.request_file import request_file_pool
 
-_LAUNCH_GUESS_S = 3.0
 _EMBEDDED_COMMAND = (sys.executable, "-m", "spectune", "serve")
 
 
@@ -132,7 +132,6 @@ def plan_study(prepared: PreparedStudy) -> StudyPlan:
         study=study,
         settings=settings,
         min_launches=min(feasible, fewest_launches(study.space)),
-        launch_s=_LAUNCH_GUESS_S,
         notes=tuple(notes),
     )
 

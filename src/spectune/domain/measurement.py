@@ -102,11 +102,5 @@ class LevelMeasurement:
     started_unix_s: float
 
 
-def latest_attempts(levels: tuple[LevelMeasurement, ...]) -> tuple[LevelMeasurement, ...]:
-    """The measurement that counts of each level, ascending: the one made last."""
-    newest = {level.concurrency: level for level in levels}
-    return tuple(newest[concurrency] for concurrency in sorted(newest))
-
-
 def _difference(now: int | None, then: int | None) -> int | None:
     return None if now is None or then is None else now - then

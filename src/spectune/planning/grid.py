@@ -5,11 +5,10 @@ two settings that are worse, at every level, before the search stops. A failed s
 and is not tried again.
 """
 
-from spectune.domain.measurement import latest_attempts
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.study import SearchSpace, Study, StudyHistory
 from spectune.domain.trial import Completed, Trial, TrialId, TrialOutcome
-from spectune.metrics.summary import summarise_level
+from spectune.metrics.summary import settle_levels, summarise_level
 from spectune.planning.planner import Propose, Stop
 
 _PASSED_BY = 2
@@ -91,5 +90,5 @@ def _speeds(outcome: TrialOutcome) -> dict[int, float]:
     """Tokens/s by level; empty unless the trial completed."""
     if not isinstance(outcome, Completed):
         return {}
-    summaries = [summarise_level(level) for level in latest_attempts(outcome.levels)]
+    summaries = [summarise_level(level) for level in settle_levels(outcome.levels)]
     return {s.concurrency: s.output_tps for s in summaries if s.output_tps is not None}

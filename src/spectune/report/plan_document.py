@@ -35,14 +35,12 @@ class StudyPlan:
         study: the question.
         settings: in the order they would be tried.
         min_launches: fewest launches the search can do with, failures aside.
-        launch_s: a guess at one launch, start to ready to stopped.
         notes: what the user should know.
     """
 
     study: Study
     settings: tuple[PlannedSetting, ...]
     min_launches: int
-    launch_s: float
     notes: tuple[str, ...] = ()
 
     @property
@@ -52,9 +50,8 @@ class StudyPlan:
 
     @property
     def expected_s(self) -> float | None:
-        """Seconds at most with the budget used up; None without a budget."""
-        budget_s = self.study.budget_s
-        return None if budget_s is None else budget_s + self.max_launches * self.launch_s
+        """Seconds with the budget used up, launches included; None without a budget."""
+        return self.study.budget_s
 
 
 def plan_document(plan: StudyPlan) -> Document:
@@ -109,7 +106,11 @@ def _effort(plan: StudyPlan) -> str:
     launches = str(most) if fewest == most else f"{fewest} to {most}"
     if plan.study.budget_s is None or plan.expected_s is None:
         return f"{launches} launches; measuring time without a limit."
-    return (
-        f"{launches} launches of about {numbers.duration(plan.launch_s)}, measuring "
-        f"{numbers.duration(plan.study.budget_s)}: about {numbers.duration(plan.expected_s)} at most."
-    )
+    shortest = plan.expected_s * fewest / most if most else 0.0
+    return f"{launches} launches; {_span(shortest, plan.expected_s)} in all, launches included."
+
+
+def _span(shortest_s: float, longest_s: float) -> str:
+    if shortest_s == longest_s:
+        return f"about {numbers.duration(longest_s)}"
+    return f"about {numbers.duration(shortest_s)} to {numbers.duration(longest_s)}"

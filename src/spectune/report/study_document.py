@@ -59,7 +59,7 @@ def _speed_section(answers: StudyAnswers) -> Section:
     head = ("setting", *(f"at {level}" for level in levels), "accept. length", "capacity", "outcome")
     notes = [f"{_BEST} best of its level"]
     if any(summary.disturbed for trial in answers.trials for summary in trial.levels):
-        notes.append(f"{_DISTURBED} disturbed by other processes, measured twice")
+        notes.append(f"{_DISTURBED} disturbed by other processes")
     notes.append("accept. length at the lowest level – highest level; capacity: most requests run at once")
     title = "Output tokens/s by setting and concurrent requests"
     blocks = (Table(head=head, rows=tuple(rows)), Paragraph(text="; ".join(notes) + "."))

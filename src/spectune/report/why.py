@@ -8,10 +8,7 @@ _CLEAR = 0.01
 
 def why(recommendation: Recommendation) -> str:
     """Why this setting: its speed beside off, and the tokens and the time of a step that give it."""
-    sentences = [_claim(recommendation), *_mechanism(recommendation), *_losses(recommendation)]
-    if recommendation.is_tie_rule:
-        sentences.append("A setting with more steps was better by less than 1%; the fewer steps are taken.")
-    return " ".join(sentences)
+    return " ".join([_claim(recommendation), *_mechanism(recommendation), *_losses(recommendation)])
 
 
 def _claim(recommendation: Recommendation) -> str:
@@ -19,14 +16,14 @@ def _claim(recommendation: Recommendation) -> str:
     if recommendation.config.is_off:
         return _claim_off(recommendation.alternative)
     where = "level" if len(levels) == 1 else "levels"
+    rank = f"the fastest over the {where}"
+    if recommendation.is_tie_rule:
+        rank = f"within 1% of the fastest over the {where}, with fewer steps"
     speedups = [level for level in levels if level.speedup_over_off is not None]
     if not speedups:
-        return (
-            f"{recommendation.config.label} is the fastest of the settings over the {where} tried; "
-            "off was not measured."
-        )
+        return f"{recommendation.config.label} is {rank}; off was not measured."
     at = numbers.listing([f"{numbers.ratio(r.speedup_over_off)} at {r.concurrency}" for r in speedups])
-    return f"{recommendation.config.label} is the fastest over the {where}: {at}, against off."
+    return f"{recommendation.config.label} is {rank}: {at}, against off."
 
 
 def _claim_off(alternative: Alternative | None) -> str:

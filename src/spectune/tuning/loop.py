@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from spectune.domain.measurement import LevelMeasurement, latest_attempts
+from spectune.domain.measurement import LevelMeasurement
 from spectune.domain.study import Study, StudyHistory
 from spectune.domain.trial import (
     Completed,
@@ -92,7 +92,7 @@ def _finish(
     unfinished: UnfinishedTrial, plans: tuple[LoadPlan, ...], make_runner: MakeRunner, events: TrialEvents
 ) -> TrialOutcome:
     """Measures what an interrupted trial lacks; its earlier levels stay in the store and count."""
-    measured = {level.concurrency for level in latest_attempts(unfinished.levels)}
+    measured = {level.concurrency for level in unfinished.levels}
     missing = tuple(plan for plan in plans if plan.concurrency not in measured)
     if plans and not missing and unfinished.effective is not None and unfinished.launch_s is not None:
         return Completed(

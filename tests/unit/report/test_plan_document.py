@@ -14,7 +14,6 @@ PLAN = StudyPlan(
         PlannedSetting(config=SpecConfig.chain("odd", 1), launch_args=(), obstacle="no method odd"),
     ),
     min_launches=1,
-    launch_s=3.0,
     notes=("a note",),
 )
 
@@ -25,7 +24,7 @@ def test_the_plan_names_settings_launches_and_time() -> None:
     assert "--steps 1" in text
     assert "no method odd" in text
     assert "a note" in text
-    assert "1 to 2 launches of about 3.0 s, measuring 3 min 20 s: about 3 min 26 s at most." in text
+    assert "1 to 2 launches; about 1 min 40 s to 3 min 20 s in all, launches included." in text
 
 
 def test_without_a_budget_no_time_is_promised() -> None:

@@ -32,7 +32,7 @@ def row(text: str, label: str) -> str:
 def test_the_page_has_table_winners_crossover_and_recommendation() -> None:
     text = page(history_of({0: {1: 100, 16: 1000}, 2: {1: 200, 16: 700}}))
     assert row(text, "off").split() == ["off", "100.0", "1000*", "–", "48", "completed"]
-    assert row(text, "eagle 2").split()[2:6] == ["200.0*", "699.8", "2.00", "46"]
+    assert row(text, "eagle 2").split()[2:6] == ["200.0*", "700.0", "2.00", "46"]
     assert "at 1: eagle 2, 200.0 tok/s, 2.00× of off; 100% ahead of off [+" in text
     assert "eagle 2 → off between 1 and 16 concurrent requests" in text
     assert "Recommendation: eagle 2" in text
