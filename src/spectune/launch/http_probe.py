@@ -54,7 +54,7 @@ def fetch(endpoint: Endpoint, request: HttpRequest, *, timeout_s: float) -> Http
         raise ServerUnreachable(f"{what}: the server closed the connection without an answer.") from error
     except http.client.HTTPException as error:
         raise ProtocolError(
-            f"{what}: `the answer is HTTP` must hold, got {type(error).__name__}: {error!s:.80}; "
+            f"{what}: `the answer is HTTP` must hold, got {type(error).__name__}: {ascii(str(error))[:80]}; "
             "is another program on this port?"
         ) from error
     except (OSError, ValueError) as error:

@@ -47,7 +47,8 @@ def wait_until_ready(
 
     Raises:
         EngineExited: the process ended.
-        EngineNotReady: no generation in time, refused, or unreadable answers.
+        EngineNotReady: no generation in time, or the server refuses it.
+        ProtocolError: its answers cannot be read, several times in a row.
     """
     give_up_s = clock.monotonic_s() + deadline_s
     garbage = 0
@@ -65,7 +66,7 @@ def wait_until_ready(
         except ProtocolError as error:
             last, garbage = str(error), garbage + 1
             if garbage >= _MAX_GARBAGE:
-                raise EngineNotReady(f"the server's answers cannot be read: {last}") from error
+                raise
         clock.sleep(_POLL_S)
     raise EngineNotReady(f"`a real generation within {deadline_s:g} s` must come, got none; last: {last}")
 

@@ -96,7 +96,7 @@ class StreamClient:
         except aiohttp.ClientConnectorError as error:
             stream.error, stream.is_refused = f"no connection: {error}", True
         except (aiohttp.ClientResponseError, aiohttp.http.HttpProcessingError) as error:
-            stream.error, stream.is_unreadable = f"the answer is not HTTP: {error!s:.120}", True
+            stream.error, stream.is_unreadable = f"the answer is not HTTP: {ascii(str(error))[:120]}", True
         except (aiohttp.ClientError, OSError) as error:
             stream.error = f"connection lost: {type(error).__name__} {error!s:.120}".rstrip()
         except asyncio.CancelledError:

@@ -2,13 +2,18 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from spectune.clock import SystemClock
 from spectune.domain.command import Command
 from spectune.engines.embedded import EmbeddedAdapter
+from spectune.launch.launcher import RunningServer
+from spectune.launch.readiness import wait_until_ready
 from spectune.launch.subprocess_launcher import SubprocessLauncher
 from spectune.testing.recording import RecordedEvents, free_port
+from spectune.tuning.bench import generation_probe
 from spectune.tuning.run_trial import TrialEvents, TrialRunner, TrialSetup
 from spectune.workloads.prompts import PromptPool
 from spectune.workloads.request_file import request_file_pool
@@ -27,6 +32,22 @@ def simulated_pool(num_prompts: int = 200, max_tokens: int = 24) -> PromptPool:
         for number in range(num_prompts)
     )
     return request_file_pool("\n".join(lines), name="simulated.jsonl")
+
+
+@contextmanager
+def running_simulation(log_folder: Path, *flags: str, wait: bool = True) -> Iterator[RunningServer]:
+    """A simulated server with these flags, ready unless told not to wait, and stopped at the end."""
+    adapter, clock = EmbeddedAdapter(), SystemClock()
+    command = simulated_command(*flags)
+    server = SubprocessLauncher(log_folder, clock, drain_s=1.0).start(
+        command, adapter.endpoint(command), name="simulated"
+    )
+    try:
+        if wait:
+            wait_until_ready(server, generation_probe(adapter), deadline_s=20.0, clock=clock)
+        yield server
+    finally:
+        server.stop()
 
 
 def simulated_runner(

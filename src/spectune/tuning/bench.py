@@ -9,18 +9,21 @@ from spectune.domain.command import HttpRequest
 from spectune.domain.measurement import LevelMeasurement, SpecCounters
 from spectune.domain.trial import EffectiveSettings
 from spectune.domain.workload import LoadPlan, PlannedRequest
+from spectune.engines import openai
 from spectune.engines.adapter import EngineAdapter, ServerTraces
 from spectune.errors import ProtocolError
 from spectune.launch.foreign_cpu import CpuReading, foreign_share, read_cpu
 from spectune.launch.http_probe import HttpAnswer, fetch
 from spectune.launch.launcher import RunningServer
+from spectune.launch.readiness import GenerationProbe
 from spectune.loadgen.driver import LoadLimits, LoadRun, run_load
 from spectune.loadgen.stream_client import LoadTarget
 from spectune.tuning.failure import TrialFailed, tail
 
 _ASK_S = 10.0
 _FLUSH_S = 5.0
-_POST_MORTEM_S = 2.0
+_POST_MORTEM_S = 2.0  # a crashed server may need a moment to end
+_DYING_S = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,17 +117,27 @@ class Bench:
         errors = [record.error for record in run.records if record.error]
         progress = f"{what}, after {len(run.records) - len(errors)} of {num_planned} requests"
         if run.abort is not None and run.abort.kind != "failing":
-            raise post_mortem(self.adapter, self.server, self.clock, f"{progress}: {run.abort.detail}")
+            raise post_mortem(self.adapter, self.server, self.clock, progress, run.abort.detail)
         if run.abort is None and (not run.records or len(errors) < len(run.records)):
             return
-        if ended(self.server, self.clock, _POST_MORTEM_S if run.abort else 0.2) is not None:
-            raise post_mortem(self.adapter, self.server, self.clock, f"{progress}: {errors[-1]}")
+        last = run.abort.detail if run.abort else f"all requests failed; last: {errors[-1]}"
+        if ended(self.server, self.clock, _DYING_S) is not None:
+            raise post_mortem(self.adapter, self.server, self.clock, progress, last)
         is_unreadable = 2 * run.num_unreadable >= len(errors)
         raise TrialFailed(
             "bad_answer" if is_unreadable else "request_errors",
-            f"{progress}: request after request fails; last: {errors[-1]}. Send one such request by hand "
-            "and look at the server's log.",
+            f"{progress}: {last}. Send one such request by hand and look at the server's log.",
         )
+
+
+def generation_probe(adapter: EngineAdapter) -> GenerationProbe:
+    """How to find out whether this engine's server generates."""
+    return GenerationProbe(
+        models=openai.models_request(),
+        read_model=openai.read_model,
+        generation=adapter.generation_request,
+        read_generation=adapter.read_generation,
+    )
 
 
 def ask(server: RunningServer, request: HttpRequest) -> str:
@@ -155,14 +168,30 @@ def ended(server: RunningServer, clock: Clock, wait_s: float) -> int | None:
 
 
 def post_mortem(
-    adapter: EngineAdapter, server: RunningServer, clock: Clock, what: str, *, was_ready: bool = True
+    adapter: EngineAdapter,
+    server: RunningServer,
+    clock: Clock,
+    when: str,
+    symptom: str,
+    *,
+    was_ready: bool = True,
 ) -> TrialFailed:
-    """The failure of a server that died or fell silent, from its exit status and log."""
+    """The failure of a server that died or fell silent, from its exit status and log.
+
+    Args:
+        adapter: knows the engine's signs.
+        server: which failed.
+        clock: source of time.
+        when: what was being done.
+        symptom: what was seen from outside; told only when the server still runs.
+        was_ready: whether it had given a real generation.
+    """
     status = ended(server, clock, _POST_MORTEM_S)
-    found = adapter.diagnose(
-        ServerTraces(exit_status=status, log_tail=tail(server.log_text()), was_ready=was_ready)
-    )
-    return TrialFailed(found.kind, f"{what}; {found.cause}. {found.next_step}")
+    log_tail = tail(server.log_text())
+    found = adapter.diagnose(ServerTraces(exit_status=status, log_tail=log_tail, was_ready=was_ready))
+    story = [when, symptom, found.cause] if status is None else [when, found.cause]
+    told = ": ".join(part.rstrip(".") for part in story)
+    return TrialFailed(found.kind, f"{told}. {found.next_step} Its log: {server.log_path}.")
 
 
 def _bad_status(request: HttpRequest, answer: HttpAnswer) -> ProtocolError:

@@ -17,7 +17,6 @@ from spectune.domain.trial import (
     Void,
 )
 from spectune.domain.workload import LoadPlan
-from spectune.engines import openai
 from spectune.engines.adapter import EngineAdapter
 from spectune.errors import (
     EngineExited,
@@ -30,11 +29,11 @@ from spectune.errors import (
     SpectuneError,
 )
 from spectune.launch.launcher import Launcher, RunningServer
-from spectune.launch.readiness import GenerationProbe, wait_until_ready
+from spectune.launch.readiness import wait_until_ready
 from spectune.loadgen.usage_mode import find_load_target
 from spectune.metrics.summary import is_disturbed, settle_levels
 from spectune.tuning.audit import settings_differ, speculation_differs
-from spectune.tuning.bench import Bench, ended, post_mortem, read_effective
+from spectune.tuning.bench import Bench, ended, generation_probe, post_mortem, read_effective
 from spectune.tuning.failure import TrialFailed, TrialVoid, masked, tail
 from spectune.tuning.pilot import num_pilot_prompts, run_pilot
 from spectune.tuning.progress import Progress
@@ -172,10 +171,11 @@ class _Sitting:
         setup, adapter, clock = self._setup, self._setup.adapter, self._setup.clock
         try:
             model = wait_until_ready(
-                server, _probe(adapter), deadline_s=adapter.ready_deadline_s, clock=clock
+                server, generation_probe(adapter), deadline_s=adapter.ready_deadline_s, clock=clock
             )
         except EngineExited as error:
-            raise post_mortem(adapter, server, clock, str(error), was_ready=False) from error
+            when = "before its first generation"
+            raise post_mortem(adapter, server, clock, when, str(error), was_ready=False) from error
         except EngineNotReady as error:
             raise TrialFailed("not_ready", f"{error} Its log: {server.log_path}.") from error
         self._launch_s = clock.monotonic_s() - started_s
@@ -247,7 +247,7 @@ class _Sitting:
         """What an unreadable or missing answer means: a server that died explains it better."""
         adapter, clock = self._setup.adapter, self._setup.clock
         if ended(server, clock, 1.0) is not None or isinstance(error, ServerUnreachable):
-            return post_mortem(adapter, server, clock, str(error))
+            return post_mortem(adapter, server, clock, "between two levels", str(error))
         return TrialFailed("bad_answer", f"{error} Its log: {server.log_path}.")
 
     def _void(self, reason: str) -> Void:
@@ -270,12 +270,3 @@ class _Sitting:
             launch_s=self._launch_s,
             levels=settle_levels(self._levels),
         )
-
-
-def _probe(adapter: EngineAdapter) -> GenerationProbe:
-    return GenerationProbe(
-        models=openai.models_request(),
-        read_model=openai.read_model,
-        generation=adapter.generation_request,
-        read_generation=adapter.read_generation,
-    )
