@@ -1,7 +1,7 @@
 """A strict checker of `spectune.study/1`, hand-written: it shares nothing with the code that writes it.
 
 A shape is a type, a tuple of alternatives, a one-element list (list of that shape), `Text(…)` for fixed
-words, `Pair(shape)` for [lo, hi], `By(shape)` for an object with free keys, or a dict with exactly these keys.
+words, `Pair(shape)` for [lo, hi], `By(shape)` for an object with free keys, a dict with exactly these keys.
 """
 
 from collections.abc import Iterator, Mapping
