@@ -66,6 +66,13 @@ class Workbench:
         self.started.append(process)
         return process
 
+    def close(self) -> None:
+        """Ends what the test left running."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
     def servers(self) -> list[int]:
         """Processes that serve this bench's port."""
         found = []
@@ -101,6 +108,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
     ran = workbench.run("tune", *workbench.question("0"), *workbench.server())
     assert ran.returncode == 0, ran.stderr
     yield workbench
+    workbench.close()
     assert workbench.servers() == []
 
 
@@ -108,7 +116,4 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
 def bench(tmp_path: Path) -> Iterator[Workbench]:
     workbench = Workbench(tmp_path)
     yield workbench
-    for process in workbench.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    workbench.close()
