@@ -68,24 +68,29 @@ class GraphBuilder:
         self._nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
         return name
 
-    def session(self, num_threads: int) -> ort.InferenceSession:
-        """Compiles the graph for `num_threads` compute threads that do not spin."""
+    def session(self, num_threads: int, *, flush_denormals: bool = True) -> ort.InferenceSession:
+        """Compiles the graph for `num_threads` compute threads that do not spin.
+
+        `flush_denormals` also sets the calling thread's mode: softmax tails are slow without it.
+        """
         graph = helper.make_graph(
             self._nodes, "spectune", self._inputs, self._outputs, list(self._constants.values())
         )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(FusedDomain, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         return ort.InferenceSession(
-            model.SerializeToString(), session_options(num_threads), providers=["CPUExecutionProvider"]
+            model.SerializeToString(),
+            session_options(num_threads, flush_denormals=flush_denormals),
+            providers=["CPUExecutionProvider"],
         )
 
 
-def session_options(num_threads: int) -> ort.SessionOptions:
-    """Options of every session: no spinning threads, denormals flushed (softmax tails are slow otherwise)."""
+def session_options(num_threads: int, *, flush_denormals: bool) -> ort.SessionOptions:
+    """Options of every session: threads that sleep when idle."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = num_threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.set_denormal_as_zero", "1")
+    options.add_session_config_entry("session.set_denormal_as_zero", "1" if flush_denormals else "0")
     return options
