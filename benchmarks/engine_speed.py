@@ -20,7 +20,7 @@ import sys
 import time
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from spectune.cpu_engine.assembly import build_engine
 from spectune.cpu_engine.engine import Engine
 from spectune.cpu_engine.graph_builder import GraphBuilder
 from spectune.cpu_engine.messages import Submit
-from spectune.cpu_engine.options import EngineOptions
+from spectune.cpu_engine.options import EngineOptions, Method
 from spectune.cpu_engine.tokenizer import Tokenizer
 from spectune.cpu_engine.weights import MODELS, read_target
 
@@ -58,7 +58,7 @@ def decode_speed(
     engine.flush()
     ids = iter(range(10**9))
     live: set[int] = set()
-    tokens, started, before = 0, None, None
+    tokens, started, before = 0, 0.0, (0, 0)
     begin = time.perf_counter()
     while True:
         while len(live) < concurrency:
@@ -69,7 +69,7 @@ def decode_speed(
         output = engine.step()
         now = time.perf_counter()
         live -= {i for i, end in zip(output.request_ids, output.finish, strict=True) if end}
-        if started is None:
+        if not started:
             if now - begin > 1.0:
                 started, before = now, (engine.stats.accepted_tokens, engine.stats.verify_steps)
             continue
@@ -133,7 +133,7 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--num-steps", default="0,1,2,3,4,6,8")
-    parser.add_argument("--method", default="eagle", choices=["eagle", "draft_model", "ngram"])
+    parser.add_argument("--method", default="eagle", choices=get_args(Method))
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -141,7 +141,7 @@ def main() -> int:
     prompts = held_out_prompts(400)
     engines = {}
     for steps in settings:
-        method = args.method if steps else "off"
+        method: Method = args.method if steps else "off"
         options = EngineOptions(method=method, num_steps=steps, num_draft_tokens=steps + 1)
         engines[steps] = build_engine(options)[0]
     rows = []

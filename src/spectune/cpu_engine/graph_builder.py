@@ -71,7 +71,8 @@ class GraphBuilder:
     def session(self, num_threads: int, *, flush_denormals: bool = True) -> ort.InferenceSession:
         """Compiles the graph for `num_threads` compute threads that do not spin.
 
-        `flush_denormals` also sets the calling thread's mode: softmax tails are slow without it.
+        `flush_denormals` makes softmax tails fast; it holds for the whole process, and only the first
+        session's value counts.
         """
         graph = helper.make_graph(
             self._nodes, "spectune", self._inputs, self._outputs, list(self._constants.values())

@@ -1,6 +1,6 @@
 """Tiny models with random weights: every path of the engine in milliseconds, no bundled files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +29,8 @@ HEAD = replace(
 
 
 def _matrix(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
-    return (rng.normal(size=(rows, columns)) * 1.5 / np.sqrt(columns)).astype(np.float32)
+    matrix: np.ndarray = (rng.normal(size=(rows, columns)) * 1.5 / np.sqrt(columns)).astype(np.float32)
+    return matrix
 
 
 def _block(rng: np.random.Generator, config: ModelConfig, prefix: str, attention_in: int) -> Weights:
@@ -127,14 +128,12 @@ class TinyModels:
         )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _denormals() -> Iterator[None]:
-    """Opening a session sets the thread's treatment of denormals; puts it back for other tests."""
-    yield
-    if np.float64(5e-324) * 1.0 == 0.0:
-        graph = GraphBuilder()
-        graph.output(graph.op("Identity", [graph.input("x", np.float32, (1,))]), np.float32, (1,))
-        graph.session(1, flush_denormals=False)
+@pytest.fixture(scope="session", autouse=True)
+def _keep_denormals() -> None:
+    """A process's first session decides how its threads treat denormals; the tests want them kept."""
+    graph = GraphBuilder()
+    graph.output(graph.op("Identity", [graph.input("x", np.float32, (1,))]), np.float32, (1,))
+    graph.session(1, flush_denormals=False)
 
 
 @pytest.fixture(scope="session")
@@ -230,7 +229,7 @@ def _slow_norm(x: np.ndarray, scale: np.ndarray, config: ModelConfig) -> np.ndar
     return out
 
 
-def _slow_attention(config: ModelConfig, w: Weights, name: str, x: np.ndarray) -> np.ndarray:
+def _slow_attention(config: ModelConfig, w: dict[str, np.ndarray], name: str, x: np.ndarray) -> np.ndarray:
     count, dim = len(x), config.head_dim
     heads = {}
     for part, number in (("q", config.num_heads), ("k", config.num_kv_heads), ("v", config.num_kv_heads)):

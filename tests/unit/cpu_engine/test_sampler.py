@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from spectune.cpu_engine.sampler import Sampling, choose, filtered_probabilities, pick, uniform
 
@@ -51,7 +52,8 @@ def test_greedy_rows_ignore_the_seed_and_sampled_rows_follow_it() -> None:
             np.full(rows, temperature, np.float32), np.ones(rows, np.float32), np.zeros(rows, np.int64),
             np.full(rows, seed, np.uint64), np.arange(rows),
         )  # fmt: skip
-        return choose(logits, sampling).tolist()
+        tokens: list[int] = choose(logits, sampling).tolist()
+        return tokens
 
     assert sampled(0.0, 1) == sampled(0.0, 2) == [0] * 400
     assert sampled(1.0, 1) == sampled(1.0, 1)
