@@ -1,8 +1,9 @@
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spectune.loadgen.sse import SseParser
-import itertools
 
 STREAM = (
     b"\xef\xbb\xbf: hello\n\ndata: one\n\nevent: x\r\ndata:two\r\ndata: more\r\n\r\n"

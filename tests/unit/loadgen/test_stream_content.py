@@ -1,10 +1,10 @@
+import itertools
 import json
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spectune.loadgen.stream_content import read_stream
-import itertools
 
 
 def event(chunk: object) -> bytes:
