@@ -3,7 +3,6 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from spectune.cpu_engine.sampler import Sampling, choose, filtered_probabilities, pick, uniform
 
