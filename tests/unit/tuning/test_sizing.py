@@ -63,16 +63,20 @@ def test_levels_have_two_waves_and_stay_within_the_prompts(
         assert sum(s.num_requests + s.num_warmup for s in sizes) <= num_prompts
 
 
+def test_a_budget_that_is_too_small_still_gives_three_waves() -> None:
+    assert [s.num_requests for s in size(budget_s=1.0)] == [12, 12, 48, 96]
+
+
 def test_too_few_prompts_shorten_all_levels_alike_first() -> None:
     full, cut = size(), size(num_prompts=400)
     assert sum(s.num_requests + s.num_warmup for s in cut) <= 400
     assert all(0 < short.num_requests <= long.num_requests for short, long in zip(cut, full, strict=True))
 
 
-def test_starts_are_spread_over_half_a_request() -> None:
+def test_starts_are_spread_over_a_third_of_a_request() -> None:
     sizes = size()
     assert sizes[0].spread_s == 0
-    assert sizes[3].spread_s == pytest.approx(32 * 96 / 4000 / 2)
+    assert sizes[3].spread_s == pytest.approx(32 * 96 / 4000 / 3)
 
 
 def test_one_reading_serves_all_levels() -> None:
