@@ -12,13 +12,13 @@ from spectune.domain.workload import LoadPlan, PlannedRequest
 from spectune.engines import openai
 from spectune.engines.adapter import EngineAdapter, ServerTraces
 from spectune.errors import ProtocolError
-from spectune.launch.foreign_cpu import CpuReading, foreign_share, read_cpu
+from spectune.launch.foreign_cpu import CpuReader, CpuReading, foreign_share, read_cpu
 from spectune.launch.http_probe import HttpAnswer, fetch
 from spectune.launch.launcher import RunningServer
 from spectune.launch.readiness import GenerationProbe
 from spectune.loadgen.driver import LoadLimits, LoadRun, run_load
 from spectune.loadgen.stream_client import LoadTarget
-from spectune.tuning.failure import TrialFailed, tail
+from spectune.tuning.trial_failure import TrialFailed, tail
 
 _ASK_S = 10.0
 _FLUSH_S = 5.0
@@ -36,6 +36,7 @@ class Bench:
         target: how the load client reaches it.
         clock: source of time.
         hang_s: how long it may give no byte under load.
+        read_cpu: tells CPU time, ours and all.
     """
 
     adapter: EngineAdapter
@@ -43,6 +44,7 @@ class Bench:
     target: LoadTarget
     clock: Clock
     hang_s: float
+    read_cpu: CpuReader = read_cpu
 
     def measure(self, plan: LoadPlan, *, attempt: int, request_done: Callable[[], None]) -> LevelMeasurement:
         """Flush, warm-up, counted load with counters and foreign CPU around it.
@@ -97,7 +99,7 @@ class Bench:
         return self.adapter.read_counters(ask(self.server, self.adapter.counters_request()))
 
     def _cpu(self) -> CpuReading | None:
-        return read_cpu(self.clock.monotonic_s(), (os.getpid(), *self.server.process_ids()))
+        return self.read_cpu(self.clock.monotonic_s(), (os.getpid(), *self.server.process_ids()))
 
     def _flush(self) -> None:
         """Empties the prefix cache; a server that is still busy is asked again for a while."""
