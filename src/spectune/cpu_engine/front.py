@@ -108,8 +108,7 @@ class EngineFront:
 
     def _receive(self) -> None:
         try:
-            while self._connection.poll():
-                self._route(self._connection.recv())
+            self._route(self._connection.recv())  # called again while there is more
         except (EOFError, OSError):
             self._fail()
 
