@@ -19,7 +19,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from spectune.domain.measurement import LevelMeasurement, RequestRecord
 from spectune.metrics.summary import LevelSummary, summarise_level
@@ -81,10 +80,27 @@ def compare(first: MeasuredLevel, second: MeasuredLevel, *, launch_sd: float = L
     if prompts is None:
         return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=None)
     sd, degrees = prompts
-    half = float(stdtrit(degrees, 0.5 + CI_LEVEL / 2)) * math.hypot(sd, math.sqrt(2) * launch_sd)
+    half = student_t_975(degrees) * math.hypot(sd, math.sqrt(2) * launch_sd)
     return SpeedDifference(
         ratio=math.exp(log_ratio), ratio_ci=(math.exp(log_ratio - half), math.exp(log_ratio + half))
     )
+
+
+def student_t_975(degrees: int) -> float:
+    """The 97.5 % point of Student's t: Abramowitz and Stegun, 26.7.5; from 4 degrees on within 0.002.
+
+    >>> round(student_t_975(10), 3), round(student_t_975(10_000), 3)
+    (2.228, 1.96)
+    """
+    z = 1.959964
+    terms: tuple[float, ...] = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return math.fsum(term / degrees**power for power, term in enumerate(terms))
 
 
 def _paired_sd(

@@ -1,8 +1,9 @@
 import math
 
 import pytest
+from scipy.special import stdtrit
 
-from spectune.analysis.comparison import compare, measure_level
+from spectune.analysis.comparison import compare, measure_level, student_t_975
 from spectune.domain.measurement import LevelMeasurement
 from spectune.testing.study_values import make_level
 
@@ -13,6 +14,11 @@ def difference_interval(
     interval = compare(measure_level(first), measure_level(second), **options).ratio_ci
     assert interval is not None
     return interval
+
+
+@pytest.mark.parametrize("degrees", [4, 5, 7, 12, 30, 60, 200])
+def test_students_t_is_that_of_scipy(degrees: int) -> None:
+    assert student_t_975(degrees) == pytest.approx(float(stdtrit(degrees, 0.975)), abs=0.002)
 
 
 def test_a_large_difference_is_decided() -> None:

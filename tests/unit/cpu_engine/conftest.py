@@ -96,6 +96,11 @@ class TinyModels:
     draft: DraftModel
     head: DraftModel
 
+    def draft_logits(self, tokens: list[int]) -> np.ndarray:
+        """The stand-alone draft's scores after `tokens` by the slow reference [vocab]."""
+        last: np.ndarray = reference_logits(self.draft.config, self.draft.weights, tokens)[-1]
+        return last
+
     def engine(self, options: EngineOptions, num_slots: int) -> Engine:
         """An engine for the options, with `num_slots` slots."""
         draft = {"eagle": self.head, "draft_model": self.draft}.get(options.method)
