@@ -9,7 +9,8 @@
     n        requests: n · m ÷ R + d ÷ 2 + warm-up = cell_s                      1
 
 The speed is that of the first launch, speculation off; faster settings leave time over. A level has at least
-three waves (two where prompts are few), whatever the budget: the first fills the slots, the last empties them.
+three waves (two where prompts are few), whatever the budget: the first fills the slots, the last empties
+them.
 """
 
 import math

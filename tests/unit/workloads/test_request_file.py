@@ -33,6 +33,11 @@ def test_the_bodies_stay_as_they_are_but_for_streaming() -> None:
     assert sent == {"prompt": "ä", "max_tokens": 5, "temperature": 0.7, "top_p": 0.9}
 
 
+def test_a_line_ends_only_at_a_line_feed() -> None:
+    text = json.dumps({"prompt": "one\u2028two\x85", "max_tokens": 3}, ensure_ascii=False) + "\r\n"
+    assert len(request_file_pool(text, name="r.jsonl").prompts) == 1
+
+
 def test_repeated_prompts_are_left_out_and_told() -> None:
     pool = request_file_pool(lines(CHAT, CHAT, {**CHAT, "temperature": 1}), name="r.jsonl")
     assert len(pool.prompts) == 1
