@@ -202,7 +202,7 @@ class Loud(RecordedEvents):
     def level_started(self, *_):
         print("level", flush=True)
 events = Loud()
-runner = simulated_runner(simulated_command("--sim-time-scale", "30"), Path(sys.argv[1]), events)
+runner = simulated_runner(simulated_command("--sim-time-scale", "10"), Path(sys.argv[1]), events)
 runner(Trial(id=TrialId(1), config=SpecConfig.chain("eagle", 2), role="setting"))
 """
 
