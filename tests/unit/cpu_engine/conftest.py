@@ -9,7 +9,6 @@ import pytest
 from spectune.cpu_engine.draft_graph import DraftModel
 from spectune.cpu_engine.drafter import Drafter, ModelDrafter, NgramDrafter, NoDrafter
 from spectune.cpu_engine.engine import Engine
-from spectune.cpu_engine.graph_builder import GraphBuilder
 from spectune.cpu_engine.layers import Weights
 from spectune.cpu_engine.messages import Submit
 from spectune.cpu_engine.model_config import ModelConfig
@@ -131,14 +130,6 @@ class TinyModels:
             draft, num_steps=options.num_steps, topk=options.topk,
             num_draft_tokens=options.num_draft_tokens, num_slots=num_slots, num_threads=1,
         )  # fmt: skip
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _keep_denormals() -> None:
-    """A process's first session decides how its threads treat denormals; the tests want them kept."""
-    graph = GraphBuilder()
-    graph.output(graph.op("Identity", [graph.input("x", np.float32, (1,))]), np.float32, (1,))
-    graph.session(1, flush_denormals=False)
 
 
 @pytest.fixture(scope="session")
