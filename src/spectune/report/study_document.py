@@ -142,7 +142,9 @@ def _winner_line(winner: Winner) -> str:
 def _other_open(winner: Winner) -> str:
     """Names the rivals behind the next one that the noise does not tell apart either."""
     others = [rival.config.label for rival in winner.rivals[1:] if not rival.difference.is_decided]
-    return f"; not told apart either from {numbers.listing(others)}" if others else ""
+    if len(others) > 1 and len(others) == len(winner.rivals) - 1:
+        return ", nor told apart from any other setting"
+    return f", nor told apart from {numbers.listing(others, last='or')}" if others else ""
 
 
 def _margin(rival: Rival) -> str:
@@ -175,7 +177,9 @@ def _crossover_line(crossover: Crossover) -> str:
         f"{crossover.from_config.label} → {crossover.to_config.label} between {crossover.low} and "
         f"{crossover.high} concurrent requests"
     )
-    return line if crossover.decided else line + " (not certain: the two are too close at one end)"
+    return (
+        line if crossover.decided else line + " (not certain: the noise does not tell them apart at one end)"
+    )
 
 
 def _request_section(answers: StudyAnswers) -> Section | None:
