@@ -190,6 +190,7 @@ def test_the_plan_is_printed_and_nothing_is_started(bench: Any) -> None:
     ran = bench.run("tune", *bench.question("0..3"), "--dry-run", *bench.server())
     assert ran.returncode == 0
     assert "eagle 3" in ran.stdout
+    assert max(map(len, ran.stdout.splitlines())) <= 100
     assert "4 launches" in ran.stdout
     assert not bench.store.exists()
     plan = json.loads(
