@@ -119,7 +119,10 @@ class Bench:
         errors = [record.error for record in run.records if record.error]
         progress = f"{what}, after {len(run.records) - len(errors)} of {num_planned} requests"
         if run.abort is not None and run.abort.kind != "failing":
-            raise post_mortem(self.adapter, self.server, self.clock, progress, run.abort.detail)
+            wait_s = _DYING_S if run.abort.kind == "hang" else _POST_MORTEM_S
+            raise post_mortem(
+                self.adapter, self.server, self.clock, progress, run.abort.detail, wait_s=wait_s
+            )
         if run.abort is None and (not run.records or len(errors) < len(run.records)):
             return
         last = run.abort.detail if run.abort else f"all requests failed; last: {errors[-1]}"
@@ -177,6 +180,7 @@ def post_mortem(
     symptom: str,
     *,
     was_ready: bool = True,
+    wait_s: float = _POST_MORTEM_S,
 ) -> TrialFailed:
     """The failure of a server that died or fell silent, from its exit status and log.
 
@@ -187,8 +191,9 @@ def post_mortem(
         when: what was being done.
         symptom: what was seen from outside; told only when the server still runs.
         was_ready: whether it had given a real generation.
+        wait_s: how long to wait for its end.
     """
-    status = ended(server, clock, _POST_MORTEM_S)
+    status = ended(server, clock, wait_s)
     log_tail = tail(server.log_text())
     found = adapter.diagnose(ServerTraces(exit_status=status, log_tail=log_tail, was_ready=was_ready))
     story = [when, symptom, found.cause] if status is None else [when, found.cause]

@@ -7,7 +7,8 @@ import pytest
 
 from spectune.launch.foreign_cpu import CpuReading, foreign_share, read_cpu
 
-BURN = "import time\nend = time.monotonic() + 0.8\nwhile time.monotonic() < end: pass"
+BURNT_S = 0.5  # CPU seconds, however long they take
+BURN = f"import time\nwhile time.process_time() < {BURNT_S}: pass"
 
 
 def readings_around_a_burning_child(*, is_ours: bool) -> tuple[CpuReading, CpuReading]:
@@ -21,14 +22,15 @@ def readings_around_a_burning_child(*, is_ours: bool) -> tuple[CpuReading, CpuRe
 
 
 def test_a_busy_process_that_is_not_ours_is_seen() -> None:
-    share = foreign_share(*readings_around_a_burning_child(is_ours=False))
+    before, after = readings_around_a_burning_child(is_ours=False)
+    share = foreign_share(before, after)
     assert share is not None
-    assert share > 0.3
+    assert share * (after.at_s - before.at_s) > 0.8 * BURNT_S
 
 
 def test_our_own_children_count_as_ours_also_when_they_have_ended() -> None:
     before, after = readings_around_a_burning_child(is_ours=True)
-    assert after.ours_s - before.ours_s > 0.3
+    assert after.ours_s - before.ours_s > 0.9 * BURNT_S
 
 
 @pytest.mark.parametrize(("busy_s", "ours_s", "share"), [(3.0, 2.0, 0.5), (1.0, 2.0, 0.0)])

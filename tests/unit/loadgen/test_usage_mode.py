@@ -9,7 +9,7 @@ from spectune.loadgen.usage_mode import find_load_target
 from spectune.testing.simulation import running_simulation
 
 
-def find(tmp_path: Path, *flags: str) -> LoadTarget:
+def find(tmp_path: Path, *flags: str, timeout_s: float = 10.0) -> LoadTarget:
     with running_simulation(tmp_path, *flags) as server:
         return find_load_target(
             server.endpoint,
@@ -17,7 +17,7 @@ def find(tmp_path: Path, *flags: str) -> LoadTarget:
             path="/v1/completions",
             body='{"prompt": "x", "max_tokens": 2}',
             clock=SystemClock(),
-            timeout_s=1.0,
+            timeout_s=timeout_s,
         )
 
 
@@ -38,4 +38,4 @@ def test_errors_and_silence_are_told(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="HTTP 500"):
         find(tmp_path, "--sim-fault", "errors-after:1")
     with pytest.raises(LoadError, match="within 1 s"):
-        find(tmp_path, "--sim-fault", "hang-after:1")
+        find(tmp_path, "--sim-fault", "hang-after:1", timeout_s=1.0)

@@ -17,7 +17,8 @@ def test_time_can_be_stretched() -> None:
     assert slow.step_s(OFF, 4) == pytest.approx(3 * plain.step_s(OFF, 4))
 
 
-def test_a_bad_flag_ends_it_with_status_2() -> None:
+@pytest.mark.parametrize("flags", [("--speculative-algorithm", "MAGIC"), ("--sim-fault", "explode")])
+def test_a_bad_flag_ends_it_with_status_2(flags: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as caught:
-        parse_arguments(["--speculative-algorithm", "MAGIC"])
+        parse_arguments(flags)
     assert caught.value.code == 2

@@ -50,7 +50,7 @@ def test_a_trial_measures_every_level_and_finds_the_truth(tmp_path: Path) -> Non
         assert summary.errors == 0
         assert summary.acceptance_length == pytest.approx(TRUTH.tokens_per_step(CHAIN), rel=0.15)
         assert summary.step_s is not None
-        assert summary.step_s >= 0.95 * TRUTH.step_s(CHAIN, level.concurrency)
+        assert summary.step_s >= 0.85 * TRUTH.step_s(CHAIN, level.concurrency)
         assert level.counters is not None
         tokens = sum(record.output_tokens or 0 for record in level.records)
         faults = setting_faults(level.counters, CHAIN, num_requests=len(level.records), output_tokens=tokens)
@@ -202,7 +202,7 @@ class Loud(RecordedEvents):
     def level_started(self, *_):
         print("level", flush=True)
 events = Loud()
-runner = simulated_runner(simulated_command("--sim-time-scale", "30"), Path(sys.argv[1]), events)
+runner = simulated_runner(simulated_command("--sim-time-scale", "10"), Path(sys.argv[1]), events)
 runner(Trial(id=TrialId(1), config=SpecConfig.chain("eagle", 2), role="setting"))
 """
 
