@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from chain_attention import attend
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -65,6 +66,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
+        """Scales to unit mean square, then by the weight."""
         y = x.float()
         y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + self.eps)
         return (y * self.weight).to(x.dtype)
@@ -80,6 +82,7 @@ class Mlp(nn.Module):
         self.down_proj = nn.Linear(c.intermediate, c.hidden, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Applies the block to the last dimension."""
         y: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
         return y
 
@@ -93,9 +96,9 @@ def rope_table(c: LayerConfig, positions: Tensor) -> tuple[Tensor, Tensor]:
 
 def rotate(x: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
     """Applies rotary positions to [batch, heads, length, head_dim], half-rotation convention."""
-    cos, sin = (part.to(x.dtype) for part in table)
-    a, b = x.chunk(2, -1)
-    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+    cos, sin = table
+    a, b = x.float().chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
 
 
 class Attention(nn.Module):
@@ -131,15 +134,21 @@ class Layer(nn.Module):
         self.input_layernorm = RMSNorm(c.hidden, c.eps)
         self.post_attention_layernorm = RMSNorm(c.hidden, c.eps)
 
-    def forward(self, x: Tensor, table: tuple[Tensor, Tensor], cache: list[Tensor] | None = None, start: int = 0) -> Tensor:
+    def forward(
+        self, x: Tensor, table: tuple[Tensor, Tensor], cache: list[Tensor] | None = None, start: int = 0
+    ) -> Tensor:
         """Runs the layer; with a cache, keys and values are kept at ``start`` onwards."""
         q, k, v = self.self_attn.project(self.input_layernorm(x), table)
         if cache is not None:
             end = start + x.shape[1]
             cache[0][:, :, start:end], cache[1][:, :, start:end] = k, v
             k, v = cache[0][:, :, :end], cache[1][:, :, :end]
-        causal = cache is None or start == 0
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+        if x.shape[1] == 1:
+            # One query: the heads that share keys stand in for query positions.
+            shared = q.view(q.shape[0], k.shape[1], -1, q.shape[-1])
+            y = F.scaled_dot_product_attention(shared, k, v).reshape(q.shape)
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         x = x + self.self_attn.output(y)
         return x + self.mlp(self.post_attention_layernorm(x))
 
@@ -163,7 +172,7 @@ class Llama(nn.Module):
         self.model = Decoder(c)
         initialize(self, c.layers)
 
-    def forward(self, tokens: Tensor, aux: bool = False) -> tuple[Tensor, Tensor | None]:
+    def forward(self, tokens: Tensor, *, aux: bool = False) -> tuple[Tensor, Tensor | None]:
         """Returns logits and, if asked, the hidden states after layers 1, 2 and 3, joined."""
         table = rope_table(self.config.layer, torch.arange(tokens.shape[1], device=tokens.device))
         x = self.model.embed_tokens(tokens)
@@ -244,37 +253,35 @@ class Eagle(nn.Module):
             Normalized outputs [batch, length, hidden] of each step; ``lm_head`` maps them
             to draft logits for token i + s + 2.
         """
-        layer, c = self.midlayer, self.config.layer
-        length, groups = tokens.shape[1], c.heads // c.kv_heads
-        where = torch.arange(length, device=tokens.device)
-        mask = torch.full((length, length), float("-inf"), device=tokens.device).triu(1)
+        c = self.config.layer
+        where = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.fc(aux)
         keys: list[Tensor] = []
         values: list[Tensor] = []
         outputs = []
         for step in range(steps):
-            embedded = self.embed_tokens(tokens.roll(-1 - step, 1)).to(x.dtype)
-            both = torch.cat((layer.input_layernorm(embedded), layer.hidden_norm(x)), -1)
-            q, k, v = layer.self_attn.project(both, rope_table(c, where + step))
-            keys.append(k.repeat_interleave(groups, 1))
-            values.append(v.repeat_interleave(groups, 1))
-            h = x + layer.self_attn.output(chain_attention(q, keys, values, mask))
-            x = h + layer.mlp(layer.post_attention_layernorm(h))
-            outputs.append(self.norm(x))
+            q, k, v = self.read(x, tokens.roll(-1 - step, 1), *rope_table(c, where + step))
+            keys.append(k)
+            values.append(v)
+            x, hidden = self.write(x, attend(q, keys, values))
+            outputs.append(hidden)
         return outputs
 
+    def read(self, x: Tensor, tokens: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns queries, keys and values of new entries, with all query heads' keys."""
+        layer, c = self.midlayer, self.config.layer
+        embedded = layer.input_layernorm(self.embed_tokens(tokens).to(x.dtype))
+        both = torch.cat((embedded, layer.hidden_norm(x)), -1)
+        q, k, v = layer.self_attn.project(both, (cos, sin))
+        groups = c.heads // c.kv_heads
+        return q, k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
 
-def chain_attention(q: Tensor, keys: list[Tensor], values: list[Tensor], mask: Tensor) -> Tensor:
-    """Attends causally to the first keys and, position by position, to the later ones."""
-    scale = q.shape[-1] ** -0.5
-    scores = (q @ keys[0].transpose(-1, -2)) * scale + mask.to(q.dtype)
-    own = [(q * k).sum(-1, keepdim=True) * scale for k in keys[1:]]
-    weights = torch.cat((scores, *own), -1).softmax(-1, dtype=torch.float32).to(q.dtype)
-    length = q.shape[2]
-    y = weights[..., :length] @ values[0]
-    for index, v in enumerate(values[1:]):
-        y = y + weights[..., length + index, None] * v
-    return y
+    def write(self, x: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the layer's output, and the same normalized for ``lm_head``."""
+        layer = self.midlayer
+        h = x + layer.self_attn.output(attended)
+        y = h + layer.mlp(layer.post_attention_layernorm(h))
+        return y, self.norm(y)
 
 
 def initialize(model: nn.Module, layers: int) -> None:

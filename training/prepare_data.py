@@ -33,9 +33,23 @@ from pathlib import Path
 MAX_BYTES = 200_000
 MIN_BYTES = 400
 SKIP_PARTS = {
-    "_vendor", "vendor", "vendored", "externals", "pydoc_data", "site-packages", "encodings",
-    "locale", "cjkencodings", "unicode", "tables", "extern", "__pycache__", "bundled",
-    "idle_test", "lib2to3", "ensurepip",
+    "_vendor",
+    "vendor",
+    "vendored",
+    "externals",
+    "pydoc_data",
+    "site-packages",
+    "encodings",
+    "locale",
+    "cjkencodings",
+    "unicode",
+    "tables",
+    "extern",
+    "__pycache__",
+    "bundled",
+    "idle_test",
+    "lib2to3",
+    "ensurepip",
 }
 CREDIT = re.compile(
     r"[\w.+-]+@[\w-]+\.\w|\bat\b \w+ \bdot\b|copyright|\bauthors?\b|__credits__|written by|contribut|"
@@ -78,7 +92,7 @@ def looks_like_data(text: str) -> bool:
     lines = text.splitlines()
     letters = sum(char.isalpha() or char in " \n" for char in text[:40_000])
     sample = text[:40_000]
-    if letters / len(sample) < 0.68 or not sample.isascii() and sum(map(ord, sample)) / len(sample) > 110:
+    if letters / len(sample) < 0.68 or (not sample.isascii() and sum(map(ord, sample)) / len(sample) > 110):
         return True
     if max(map(len, lines)) > 1000 or len(text) / len(lines) > 80:
         return True
@@ -102,7 +116,7 @@ def wheel_files(wheel: Path) -> Iterator[tuple[str, bytes]]:
     """Yields the Python files of a wheel, and its long description."""
     with zipfile.ZipFile(wheel) as archive:
         for name in sorted(archive.namelist()):
-            wanted = name.endswith(".py") or name.endswith(".dist-info/METADATA")
+            wanted = name.endswith((".py", ".dist-info/METADATA"))
             if wanted and not SKIP_PARTS & set(name.split("/")):
                 yield name, archive.read(name)
 
@@ -144,9 +158,9 @@ def comment_lines(text: str) -> set[int]:
     for node in ast.walk(ast.parse(text)):
         body = getattr(node, "body", None)
         first = body[0] if isinstance(body, list) and body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-            if isinstance(first.value.value, str):
-                chosen.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+        value = getattr(first, "value", None) if isinstance(first, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            chosen.update(range(value.lineno, (value.end_lineno or value.lineno) + 1))
     return chosen
 
 
@@ -157,8 +171,27 @@ def suspicious(line: str, common: set[str]) -> bool:
     return any(word.lower() not in common for word in CAPITALISED.findall(line))
 
 
+def clean_comment(line: str, common: set[str]) -> list[str]:
+    """Returns a comment or docstring line, or nothing if it may name a person."""
+    if not suspicious(line, common):
+        return [line.rstrip()]
+    if '"""' in line or "'''" in line:
+        raise ValueError("a docstring's first or last line has to go")
+    return []
+
+
+def clean_code(line: str, common: set[str]) -> str:
+    """Returns a line of code, without its comment if that may name a person."""
+    code, mark, comment = line.partition("  #")
+    kept = code if mark and suspicious(comment, common) else line
+    pairs = " ".join(CAPITALISED_PAIR.findall(kept)).split()
+    if CREDIT.search(kept) or any(word.lower() not in common for word in pairs):
+        raise ValueError("a line of code may name a person")
+    return kept.rstrip()
+
+
 def sanitize(text: str, common: set[str]) -> str | None:
-    """Removes lines that may name people; None if a line in code has to go, too.
+    """Removes lines that may name people; None if that would break the code.
 
     Args:
         text: Source of a module.
@@ -168,24 +201,12 @@ def sanitize(text: str, common: set[str]) -> str | None:
         return None
     soft = comment_lines(text)
     kept: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if number in soft:
-            if not suspicious(line, common):
-                kept.append(line.rstrip())
-            elif '"""' in line or "'''" in line:
-                return None
-        else:
-            code, mark, comment = line.partition("  #")
-            if mark and suspicious(comment, common):
-                line = code
-            pairs = " ".join(CAPITALISED_PAIR.findall(line)).split()
-            if CREDIT.search(line) or any(word.lower() not in common for word in pairs):
-                return None
-            kept.append(line.rstrip())
-    cleaned = re.sub(r"\n{4,}", "\n\n\n", "\n".join(kept)).strip() + "\n"
     try:
+        for number, line in enumerate(text.splitlines(), 1):
+            kept += clean_comment(line, common) if number in soft else [clean_code(line, common)]
+        cleaned = re.sub(r"\n{4,}", "\n\n\n", "\n".join(kept)).strip() + "\n"
         ast.parse(cleaned)
-    except SyntaxError:
+    except (ValueError, SyntaxError):
         return None
     return cleaned
 
@@ -262,9 +283,9 @@ def split(docs: list[Document], heldout: dict[str, str]) -> tuple[list[Document]
     dropped: collections.Counter[str] = collections.Counter()
     for doc, some in zip(docs, keys, strict=True):
         digest = hashlib.sha256(doc.text.encode()).digest()
-        if doc.source.startswith("cpython") and doc.path in names or overlaps(some, index, sizes):
+        if (doc.source.startswith("cpython") and doc.path in names) or overlaps(some, index, sizes):
             dropped["held-out"] += 1
-        elif digest in digests or some and len(some & seen) > 0.6 * len(some):
+        elif digest in digests or (some and len(some & seen) > 0.6 * len(some)):
             dropped["duplicate"] += 1
         else:
             digests.add(digest)
@@ -293,7 +314,13 @@ def write_jsonl(path: Path, rows: list[dict[str, str]]) -> None:
 def main() -> None:
     """Runs the preparation."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--stdlib", type=Path, nargs="+", required=True, help="folders, newest first; held-out files come from the first")
+    parser.add_argument(
+        "--stdlib",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="folders, newest first; held-out files come from the first",
+    )
     parser.add_argument("--wheels", type=Path, required=True, help="folder of downloaded wheels")
     parser.add_argument("--package", type=Path, nargs="*", default=[], help="folders of installed packages")
     parser.add_argument("--topics", type=Path, required=True, help="pydoc_data/topics.py")
@@ -313,7 +340,13 @@ def main() -> None:
     by_source: collections.Counter[str] = collections.Counter()
     for row in train:
         by_source[row["source"]] += len(row["text"])
-    stats = {"files": len(train), "chars": sum(by_source.values()), "dropped": dropped, "heldout": len(heldout), "by_source": dict(by_source)}
+    stats = {
+        "files": len(train),
+        "chars": sum(by_source.values()),
+        "dropped": dropped,
+        "heldout": len(heldout),
+        "by_source": dict(by_source),
+    }
     rows = [{"path": path, "text": text} for path, text in heldout.items()]
     write_jsonl(args.out / "train.jsonl", train)
     write_jsonl(args.out / "heldout.jsonl", rows)

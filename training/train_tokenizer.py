@@ -18,7 +18,10 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 
 END = "<|endoftext|>"
 VOCAB_SIZE = 4096
-CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% if not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}"
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message['content'] }}"
+    "{% if not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}"
+)
 
 
 def read_texts(path: Path) -> list[str]:
@@ -83,7 +86,8 @@ def main() -> None:
         share = args.sample_chars / sum(map(len, texts))
         tokenizer = train(texts[: max(1, int(share * len(texts)))])
         save(tokenizer, args.out)
-    assert tokenizer.get_vocab_size() == VOCAB_SIZE and tokenizer.token_to_id(END) == 0
+    assert tokenizer.get_vocab_size() == VOCAB_SIZE
+    assert tokenizer.token_to_id(END) == 0
     for name, some in (
         ("heldout", read_texts(args.data / "heldout.jsonl")),
         ("prose", read_texts(args.data / "prose.jsonl")),
@@ -91,7 +95,10 @@ def main() -> None:
     ):
         tokens = np.concatenate(list(encoded(tokenizer, some)))
         tokens.tofile(args.data / f"{name}.bin")
-        print(f"{name}: {len(tokens)} tokens, {sum(map(len, some)) / len(tokens):.2f} characters a token", flush=True)
+        print(
+            f"{name}: {len(tokens)} tokens, {sum(map(len, some)) / len(tokens):.2f} characters a token",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
