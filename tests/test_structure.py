@@ -12,7 +12,11 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "spectune"
 UNIT = ROOT / "tests" / "unit"
 MAX_FUNCTION_LINES = 60
-MAX_CLASS_LINES = 300
+MAX_CLASS_LINES = 200
+LARGER_CLASSES = {  # each an exception to be taken back, with its own limit
+    "cpu_engine/engine.py: Engine": 320,
+    "testing/simulated_front.py: SimulatedServer": 240,
+}
 MAX_FILE_LINES = 400
 
 WITHOUT_UNIT_TEST = {
@@ -99,8 +103,12 @@ def oversized() -> Iterator[str]:
             length = (getattr(node, "end_lineno", 0) or 0) - getattr(node, "lineno", 0) + 1
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length > MAX_FUNCTION_LINES:
                 yield f"{name_of(path)}: {node.name}: {length} lines"
-            if isinstance(node, ast.ClassDef) and length > MAX_CLASS_LINES:
+            if isinstance(node, ast.ClassDef) and length > _class_limit(path, node.name):
                 yield f"{name_of(path)}: class {node.name}: {length} lines"
+
+
+def _class_limit(path: Path, name: str) -> int:
+    return LARGER_CLASSES.get(f"{name_of(path)}: {name}", MAX_CLASS_LINES)
 
 
 def test_files_classes_and_functions_stay_small() -> None:
