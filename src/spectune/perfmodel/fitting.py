@@ -84,6 +84,12 @@ class Surface:
         """f, [draws, cells]."""
         return self.log_speed_gradient(theta)[0]
 
+    def log_acceptance(self, theta: Floats) -> Floats:
+        """Log acceptance length, [draws, cells]."""
+        return np.log(
+            acceptance_model.curve(theta[:, self.offsets], theta[:, self.offsets + 1], self.num_steps)
+        )
+
     def log_speed_gradient(self, theta: Floats) -> tuple[Floats, Floats]:
         """F [draws, cells] and its derivatives [draws, cells, parameters]."""
         shape = StepShape(batch=self.batch, tokens=self.tokens, num_steps=self.num_steps.astype(float))
@@ -194,10 +200,16 @@ def best(problem: Problem) -> Floats:
     return solve(problem, problem.y[None], problem.acceptance[2][None], problem.prior_mean[None])
 
 
-def lowest_cost(problem: Problem) -> float:
-    """What the best theta leaves: squared whitened residuals and distances from the prior."""
+def log_evidence(problem: Problem) -> float:
+    """Log marginal likelihood by Laplace's method, up to a constant shared by priors of equal length.
+
+    −½ cost − ½ log|H| − Σ log sd + log|W|, with H the Gauss-Newton matrix at the best theta
+    (MacKay 2003, section 27).
+    """
     args = (problem.y[None], problem.acceptance[2][None], problem.prior_mean[None])
-    return float(_normal_equations(problem, best(problem), *args)[0][0])
+    cost, hessian, _ = _normal_equations(problem, best(problem), *args)
+    volume = np.linalg.slogdet(hessian[0])[1] / 2 + np.log(problem.prior_sd).sum()
+    return float(np.log(np.diag(problem.whitener)).sum() - cost[0] / 2 - volume)
 
 
 def _normal_equations(

@@ -12,10 +12,11 @@ import numpy as np
 from spectune.perfmodel import effects
 from spectune.perfmodel.arrays import Floats
 from spectune.perfmodel.evidence import CapacityCurve, Cell, Evidence, SpeedRow
-from spectune.perfmodel.fitting import Layout, layout_of, lowest_cost, problem_of, solve, surface_of
+from spectune.perfmodel.fitting import Layout, layout_of, log_evidence, problem_of, solve, surface_of
 from spectune.perfmodel.priors import Prior
 
-NUM_DRAWS = 160
+NUM_DRAWS = 200
+UNLIKE_OFF_SHARE = 0.2  # servers whose off runs unlike anything the curve says, before off is measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,31 @@ class Posterior:
         low, middle, high = np.exp(np.quantile(self.measured, (tail, 0.5, 1.0 - tail), axis=0))
         return low, middle, high
 
+    def formula(
+        self,
+        cells: tuple[Cell, ...],
+        *,
+        is_limited: bool = True,
+        is_verification_free: bool = False,
+        is_all_accepted: bool = False,
+    ) -> Floats:
+        """Log speed by the formula alone, [draws, cells], with mechanisms switched off.
+
+        Args:
+            cells: any cells of the posterior's texts.
+            is_limited: False lets every request run.
+            is_verification_free: a step costs what one token per sequence costs, plus drafting.
+            is_all_accepted: every draft token is accepted.
+        """
+        capacity = self.capacity if is_limited else (None,) * len(self.capacity)
+        surface = surface_of(cells, self.layout, capacity)
+        if is_verification_free:
+            surface = replace(surface, tokens=np.ones_like(surface.tokens))
+        logs = surface.log_speed(self.theta)
+        if is_all_accepted:
+            logs = logs - surface.log_acceptance(self.theta) + np.log1p(surface.num_steps)
+        return logs
+
 
 def sample(
     evidence: Evidence,
@@ -56,11 +82,69 @@ def sample(
 ) -> Posterior:
     """Draws the surface at `cells`; with `is_smooth`, without effects of single levels and cells."""
     layout = layout_of(evidence, cells)
-    capacity = _draw_capacity(evidence, layout, prior, rng, num_draws)
-    problem = problem_of(evidence, layout, prior, capacity)
+    hypotheses = hypotheses_of(evidence, layout, prior)
+    counts = rng.multinomial(num_draws, [h.probability for h in hypotheses])
+    parts = [
+        _sample_one(evidence, cells, layout, hypothesis, rng, int(count), is_smooth=is_smooth)
+        for hypothesis, count in zip(hypotheses, counts, strict=True)
+        if count
+    ]
+    return Posterior(
+        cells=cells,
+        lasting=np.concatenate([p.lasting for p in parts]),
+        measured=np.concatenate([p.measured for p in parts]),
+        theta=np.concatenate([p.theta for p in parts]),
+        layout=layout,
+        capacity=tuple(c for p in parts for c in p.capacity),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hypothesis:
+    """One way the deployment may be: its capacity, and whether off is of the usual kind."""
+
+    capacity: CapacityCurve | None
+    prior: Prior
+    probability: float
+
+
+def hypotheses_of(evidence: Evidence, layout: Layout, prior: Prior) -> tuple[Hypothesis, ...]:
+    """Capacity laws × (usual, unlike) off, with probabilities: prior weight × Laplace's marginal likelihood."""
+    options = [
+        (curve, kind, (1.0 if curve is None else curve.weight) * share)
+        for curve in (evidence.capacity or (None,))
+        for kind, share in ((prior, 1.0 - UNLIKE_OFF_SHARE), (prior.with_unlike_off(), UNLIKE_OFF_SHARE))
+    ]
+    logs = np.array(
+        [
+            np.log(weight) + log_evidence(problem_of(evidence, layout, kind, (curve,)))
+            for curve, kind, weight in options
+        ]
+    )
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    return tuple(
+        Hypothesis(capacity=curve, prior=kind, probability=float(weight))
+        for (curve, kind, _), weight in zip(options, weights, strict=True)
+    )
+
+
+def _sample_one(
+    evidence: Evidence,
+    cells: tuple[Cell, ...],
+    layout: Layout,
+    hypothesis: Hypothesis,
+    rng: np.random.Generator,
+    num_draws: int,
+    *,
+    is_smooth: bool,
+) -> Posterior:
+    """Draws under one hypothesis."""
+    capacity = (hypothesis.capacity,) * num_draws
+    problem = problem_of(evidence, layout, hypothesis.prior, capacity[:1])
     rows = tuple(sorted(evidence.speeds))
     num_rows = len(rows)
-    spread = _spread(rows, cells, prior, is_smooth=is_smooth)
+    spread = _spread(rows, cells, hypothesis.prior, is_smooth=is_smooth)
     lasting = rng.standard_normal((num_draws, num_rows + len(cells))) @ spread.lasting_factor.T
     passing = rng.standard_normal((num_draws, num_rows + len(cells))) @ spread.passing_factor.T
     mean = problem.prior_mean + problem.prior_sd * rng.standard_normal((num_draws, len(problem.prior_mean)))
@@ -70,7 +154,8 @@ def sample(
     y = problem.y - lasting[:, :num_rows] - passing[:, :num_rows]
     theta = solve(problem, y, z, mean)
     gap = y - problem.surface.log_speed(theta)
-    kept = surface_of(cells, layout, capacity).log_speed(theta) + lasting[:, num_rows:] + gap @ spread.gain.T
+    kept = surface_of(cells, layout, capacity[:1]).log_speed(theta)
+    kept = kept + lasting[:, num_rows:] + gap @ spread.gain.T
     return Posterior(
         cells=cells,
         lasting=kept,
@@ -107,27 +192,3 @@ def _spread(rows: tuple[SpeedRow, ...], cells: tuple[Cell, ...], prior: Prior, *
         passing_factor=np.linalg.cholesky(passing),
         gain=np.linalg.solve(known, lasting[:num_rows, num_rows:]).T,
     )
-
-
-def weigh_capacity(evidence: Evidence, layout: Layout, prior: Prior) -> tuple[float, ...]:
-    """Probability of each capacity hypothesis: its weight × exp(−½ cost of the best fit under it)."""
-    curves = evidence.capacity
-    if len(curves) < 2:
-        return (1.0,) * len(curves)
-    costs = []
-    for curve in curves:
-        problem = problem_of(evidence, layout, prior, (curve,))
-        costs.append(lowest_cost(problem))
-    logs = np.log([c.weight for c in curves]) - 0.5 * np.array(costs)
-    weights = np.exp(logs - logs.max())
-    return tuple(float(w) for w in weights / weights.sum())
-
-
-def _draw_capacity(
-    evidence: Evidence, layout: Layout, prior: Prior, rng: np.random.Generator, num_draws: int
-) -> tuple[CapacityCurve | None, ...]:
-    """A hypothesis per draw, in proportion to its probability."""
-    if not evidence.capacity:
-        return (None,) * num_draws
-    picks = rng.choice(len(evidence.capacity), size=num_draws, p=weigh_capacity(evidence, layout, prior))
-    return tuple(evidence.capacity[int(i)] for i in picks)
