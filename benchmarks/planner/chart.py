@@ -27,7 +27,9 @@ def chart(runs: Mapping[str, Mapping[str, Sequence[Run]]]) -> str:
         parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for i in range(NUM_LAUNCHES):
         parts.append(f'<text x="{_x(i):.1f}" y="{HEIGHT - 18}" text-anchor="middle">{i + 1}</text>')
-    parts.append(f'<text x="{(LEFT + WIDTH - 150) / 2:.0f}" y="{HEIGHT - 3}" text-anchor="middle">launches</text>')
+    parts.append(
+        f'<text x="{(LEFT + WIDTH - 150) / 2:.0f}" y="{HEIGHT - 3}" text-anchor="middle">launches</text>'
+    )
     for index, (name, curve) in enumerate(curves.items()):
         points = " ".join(f"{_x(i):.1f},{_y(v, top):.1f}" for i, v in enumerate(curve))
         colour = COLOURS[index % len(COLOURS)]

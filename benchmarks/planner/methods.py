@@ -62,6 +62,9 @@ class Method(Protocol):
     def propose(self, seen: Seen) -> Setting | None:
         """Next launch; None when it would stop."""
 
+    def go_on(self, seen: Seen) -> Setting:
+        """Next launch for one who does not stop."""
+
     def predict(self, seen: Seen, cells: Sequence[Cell]) -> tuple[Floats, Floats, Floats] | None:
         """Low, middle, high of tokens per second at 80 %, or None."""
 
@@ -91,6 +94,9 @@ class Grid:
     def propose(self, seen: Seen) -> Setting | None:
         return seen.waiting[0] if seen.waiting else None
 
+    def go_on(self, seen: Seen) -> Setting:
+        return seen.waiting[0]
+
     def predict(self, seen: Seen, cells: Sequence[Cell]) -> None:
         return None
 
@@ -105,6 +111,9 @@ class Random:
     def propose(self, seen: Seen) -> Setting | None:
         order = np.random.default_rng(self.seed).permutation(len(seen.table.settings))
         return next((s for i in order if (s := seen.table.settings[int(i)]) in seen.waiting), None)
+
+    def go_on(self, seen: Seen) -> Setting:
+        return seen.waiting[0]
 
     def predict(self, seen: Seen, cells: Sequence[Cell]) -> None:
         return None
@@ -146,7 +155,14 @@ class Optuna:
                 return setting
             study.tell(trial, _score(seen, setting) if setting else 0.0)
         rest = seen.waiting
-        return rest[int(np.random.default_rng(self.seed + len(seen.launched)).integers(len(rest)))] if rest else None
+        return (
+            rest[int(np.random.default_rng(self.seed + len(seen.launched)).integers(len(rest)))]
+            if rest
+            else None
+        )
+
+    def go_on(self, seen: Seen) -> Setting:
+        return seen.waiting[0]
 
     def predict(self, seen: Seen, cells: Sequence[Cell]) -> None:
         return None
@@ -170,6 +186,9 @@ class Interpolation:
     def propose(self, seen: Seen) -> Setting | None:
         """Both ends first, then the setting predicted best at most levels."""
         return _ends_then_best(self, seen)
+
+    def go_on(self, seen: Seen) -> Setting:
+        return seen.waiting[0]
 
     def predict(self, seen: Seen, cells: Sequence[Cell]) -> tuple[Floats, Floats, Floats] | None:
         values = {r.cell: r.output_tps for r in seen.rows}
@@ -202,6 +221,9 @@ class GaussianProcess:
     def propose(self, seen: Seen) -> Setting | None:
         return _ends_then_best(self, seen)
 
+    def go_on(self, seen: Seen) -> Setting:
+        return seen.waiting[0]
+
     def predict(self, seen: Seen, cells: Sequence[Cell]) -> tuple[Floats, Floats, Floats] | None:
         x, y = _inputs([r.cell for r in seen.rows]), np.log([r.output_tps for r in seen.rows])
         mean, scale = y.mean(), max(float(y.std()), 1e-3)
@@ -210,7 +232,9 @@ class GaussianProcess:
         cross = _kernel(_inputs(cells), x, theta)
         weights = np.linalg.solve(factor.T, np.linalg.solve(factor, (y - mean) / scale))
         middle = mean + scale * (cross @ weights)
-        left = np.exp(2 * theta[0]) + np.exp(2 * theta[3]) - (np.linalg.solve(factor, cross.T) ** 2).sum(axis=0)
+        left = (
+            np.exp(2 * theta[0]) + np.exp(2 * theta[3]) - (np.linalg.solve(factor, cross.T) ** 2).sum(axis=0)
+        )
         half = 1.2816 * scale * np.sqrt(np.maximum(left, 1e-12))
         return np.exp(middle - half), np.exp(middle), np.exp(middle + half)
 
@@ -258,21 +282,22 @@ class Ours:
     name: str = "spectune"
 
     def propose(self, seen: Seen) -> Setting | None:
-        choices = tuple(Choice(setting=s) for s in seen.table.settings)
+        return self._decide(seen, self.tolerance)
+
+    def go_on(self, seen: Seen) -> Setting:
+        return self._decide(seen, -1.0) or seen.waiting[0]
+
+    def _decide(self, seen: Seen, tolerance: float) -> Setting | None:
         launched = tuple(Choice(setting=s) for s in seen.launched)
         situation = Situation(
             evidence=seen.evidence(),
-            choices=choices,
+            choices=tuple(Choice(setting=s) for s in seen.table.settings),
             measured=frozenset(launched),
             launched=launched,
             goals=per_level(seen.table.levels),
         )
-        step = decide(
-            situation,
-            prior=self.prior,
-            budget=Budget(tolerance=self.tolerance),
-            rng=np.random.default_rng(self.seed),
-        )
+        rng = np.random.default_rng(self.seed)
+        step = decide(situation, prior=self.prior, budget=Budget(tolerance=tolerance), rng=rng)
         return None if isinstance(step, Finished) else step.choice.setting
 
     def predict(self, seen: Seen, cells: Sequence[Cell]) -> tuple[Floats, Floats, Floats] | None:
@@ -281,5 +306,3 @@ class Ours:
     def posterior(self, seen: Seen, cells: Sequence[Cell]) -> Posterior:
         """Draws at any cells."""
         return sample(seen.evidence(), tuple(cells), prior=self.prior, rng=np.random.default_rng(self.seed))
-
-

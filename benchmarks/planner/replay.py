@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from load_tables import PublishedTable
-from methods import Method, Seen, recommend
+from methods import Grid, Method, Seen, recommend
 from spectune.perfmodel.evidence import Setting, SpeedRow
 
 LAUNCH_SD = 0.008  # published repeats of one setting: 1.8 % apart
@@ -22,43 +22,52 @@ class Run:
         regret: worst loss over levels of its recommendation after each launch, from the first.
         measured_regret: the same when only measured settings may be recommended.
         stopped_after: launches it would have stopped after; all of them if it never stops by itself.
+        threshold: loss that counts as found: 1 %, or what the whole grid's noisy winners lose if that is more.
     """
 
     regret: tuple[float, ...]
     measured_regret: tuple[float, ...]
     stopped_after: int
+    threshold: float
 
     def launches_until_good(self, *, only_measured: bool) -> int:
-        """First launch from which on the loss stays within 1 % at all levels."""
+        """First launch from which on the loss stays within the threshold at all levels."""
         losses = self.measured_regret if only_measured else self.regret
-        bad = [i for i, loss in enumerate(losses) if loss > GOOD]
+        bad = [i for i, loss in enumerate(losses) if loss > self.threshold]
         return (bad[-1] if bad else -1) + 2
+
+    @property
+    def regret_at_stop(self) -> float:
+        """Loss of the answer it stops with, measured settings only."""
+        return self.measured_regret[self.stopped_after - 1]
 
 
 def replay(table: PublishedTable, method: Method, seed: int) -> Run:
-    """Launches all settings in the method's order; after it stops, its answer stays."""
+    """Launches all settings in the method's order; noted where it would have stopped."""
     rng = np.random.default_rng((seed, 7))
     noise = {s: rng.normal(0.0, LAUNCH_SD) for s in table.settings}
     speeds = {c: y * np.exp(noise[c.setting] + rng.normal(0.0, CELL_SD)) for c, y in table.truth.items()}
     rows: list[SpeedRow] = []
     launched: list[Setting] = []
     regret, measured = [], []
-    stopped_after = len(table.settings)
+    stopped_after = 0
     while len(launched) < len(table.settings):
-        setting = method.propose(Seen(table=table, rows=tuple(rows), launched=tuple(launched)))
+        seen = Seen(table=table, rows=tuple(rows), launched=tuple(launched))
+        setting = method.propose(seen)
         if setting is None:
-            stopped_after = len(launched)
-            break
+            stopped_after = stopped_after or len(launched)
+            setting = method.go_on(seen)
         launched.append(setting)
         rows += [SpeedRow(cell=c, output_tps=float(y)) for c, y in speeds.items() if c.setting == setting]
         seen = Seen(table=table, rows=tuple(rows), launched=tuple(launched))
         regret.append(worst_loss(table, recommend(method, seen)))
         measured.append(worst_loss(table, recommend(method, seen, only_measured=True)))
-    missing = len(table.settings) - len(launched)
+    everything = Seen(table=table, rows=tuple(rows), launched=tuple(launched))
     return Run(
-        regret=tuple(regret + regret[-1:] * missing),
-        measured_regret=tuple(measured + measured[-1:] * missing),
-        stopped_after=stopped_after,
+        regret=tuple(regret),
+        measured_regret=tuple(measured),
+        stopped_after=stopped_after or len(launched),
+        threshold=max(GOOD, worst_loss(table, recommend(Grid(), everything))),
     )
 
 

@@ -33,7 +33,14 @@ def methods(prior: Prior, seed: int, *, has_gp_sampler: bool) -> list[Method]:
     optuna = [Optuna(seed=seed, sampler="tpe")]
     if has_gp_sampler:
         optuna.append(Optuna(seed=seed, sampler="gp"))
-    return [Grid(), Random(seed=seed), *optuna, GaussianProcess(), Interpolation(), Ours(prior=prior, seed=seed)]
+    return [
+        Grid(),
+        Random(seed=seed),
+        *optuna,
+        GaussianProcess(),
+        Interpolation(),
+        Ours(prior=prior, seed=seed),
+    ]
 
 
 def main() -> int:
@@ -45,7 +52,9 @@ def main() -> int:
     begin = time.monotonic()
     tables = [t for t in load_tables() if args.only in t.label]
     priors = {source: learn_prior(load_tables(), without=source) for source in {t.source for t in tables}}
-    runs = _replays(tables, priors, 1 if args.quick else args.seeds, has_gp_sampler=not args.quick and _has_torch())
+    runs = _replays(
+        tables, priors, 1 if args.quick else args.seeds, has_gp_sampler=not args.quick and _has_torch()
+    )
     held: dict[str, list[HeldOut]] = defaultdict(list)
     for table in tables:
         held[table.label] += held_out_settings(table, priors[table.source])

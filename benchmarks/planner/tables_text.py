@@ -47,18 +47,21 @@ def document(tables: Sequence[PublishedTable], runs: Runs, held: Mapping[str, Se
 
 def _summary(runs: Runs, held: Mapping[str, Sequence[HeldOut]]) -> list[str]:
     lines = [
-        "| method | launches | launches, measured only | regret after 1, 2, 3 launches % | stops after | held-out "
+        "| method | launches | launches, measured only | regret after 1, 2, 3 launches % | stops after (regret there %) | held-out "
         "settings % | best-K loss % | held-out levels % | 80 % interval covers |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, by_table in runs.items():
         some = [np.mean([_until(r, False) for r in rs]) for rs in by_table.values()]
         measured = [np.mean([_until(r, True) for r in rs]) for rs in by_table.values()]
-        regret = [100 * np.mean([np.mean([r.regret[i] for r in rs]) for rs in by_table.values()]) for i in range(3)]
+        regret = [
+            100 * np.mean([np.mean([r.regret[i] for r in rs]) for rs in by_table.values()]) for i in range(3)
+        ]
         stops = np.mean([np.mean([r.stopped_after for r in rs]) for rs in by_table.values()])
+        at_stop = 100 * np.mean([np.mean([r.regret_at_stop for r in rs]) for rs in by_table.values()])
         lines.append(
             f"| {name} | {np.mean(some):.2f} | {np.mean(measured):.2f} | "
-            f"{', '.join(f'{v:.1f}' for v in regret)} | {stops:.1f} | {_held_summary(name, held)} |"
+            f"{', '.join(f'{v:.1f}' for v in regret)} | {stops:.1f} ({at_stop:.1f}) | {_held_summary(name, held)} |"
         )
     return lines
 
@@ -81,7 +84,9 @@ def _held_summary(name: str, held: Mapping[str, Sequence[HeldOut]]) -> str:
         levels += [np.mean([*h.errors, *h.off_errors]) for h in found if h.task == "levels"]
         covered += [c for h in found for c in h.covered]
     cover = f"{np.mean(covered):.2f} of {len(covered)}" if covered else "–"
-    return f"{100 * np.mean(errors):.1f} | {100 * np.mean(losses):.1f} | {100 * np.mean(levels):.1f} | {cover}"
+    return (
+        f"{100 * np.mean(errors):.1f} | {100 * np.mean(losses):.1f} | {100 * np.mean(levels):.1f} | {cover}"
+    )
 
 
 def _launches(tables: Sequence[PublishedTable], runs: Runs) -> list[str]:
@@ -93,8 +98,12 @@ def _launches(tables: Sequence[PublishedTable], runs: Runs) -> list[str]:
         cells = []
         for name in names:
             rs = runs[name][table.label]
-            cells.append(f"{np.mean([_until(r, False) for r in rs]):.1f} / {np.mean([_until(r, True) for r in rs]):.1f}")
-        lines.append(f"| {table.label} | {len(table.settings)} × {len(table.levels)} | " + " | ".join(cells) + " |")
+            cells.append(
+                f"{np.mean([_until(r, False) for r in rs]):.1f} / {np.mean([_until(r, True) for r in rs]):.1f}"
+            )
+        lines.append(
+            f"| {table.label} | {len(table.settings)} × {len(table.levels)} | " + " | ".join(cells) + " |"
+        )
     return lines
 
 
@@ -107,7 +116,9 @@ def _held(tables: Sequence[PublishedTable], held: Mapping[str, Sequence[HeldOut]
             ours = same["spectune"]
             cover = f"{np.mean(ours.covered):.2f}" if ours.covered else "–"
             lines.append(
-                f"| {table.label} | {known} | " + " | ".join(_one(same[name]) for name in MODELS) + f" | {cover} |"
+                f"| {table.label} | {known} | "
+                + " | ".join(_one(same[name]) for name in MODELS)
+                + f" | {cover} |"
             )
     return lines
 

@@ -16,7 +16,6 @@ from spectune.perfmodel.fitting import Layout, layout_of, log_evidence, problem_
 from spectune.perfmodel.priors import Prior
 
 NUM_DRAWS = 200
-UNLIKE_OFF_SHARE = 0.2  # servers whose off runs unlike anything the curve says, before off is measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +100,7 @@ def sample(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypothesis:
-    """One way the deployment may be: its capacity, and whether off is of the usual kind."""
+    """One way the deployment may be: its capacity, and how far it strays from the formula."""
 
     capacity: CapacityCurve | None
     prior: Prior
@@ -109,11 +108,11 @@ class Hypothesis:
 
 
 def hypotheses_of(evidence: Evidence, layout: Layout, prior: Prior) -> tuple[Hypothesis, ...]:
-    """Capacity laws × (usual, unlike) off, with probabilities: prior weight × Laplace's marginal likelihood."""
+    """Capacity laws × kinds of deployment; probabilities: prior weight × Laplace's marginal likelihood."""
     options = [
         (curve, kind, (1.0 if curve is None else curve.weight) * share)
         for curve in (evidence.capacity or (None,))
-        for kind, share in ((prior, 1.0 - UNLIKE_OFF_SHARE), (prior.with_unlike_off(), UNLIKE_OFF_SHARE))
+        for kind, share in prior.kinds()
     ]
     logs = np.array(
         [

@@ -11,7 +11,8 @@ from spectune.perfmodel.effects import EffectScales
 
 LOG_KAPPA = 0.4  # experts fill up faster than independent routing would have it; MODEL study, section 2
 LOG_KAPPA_SD = 0.7
-UNLIKE_OFF = 4.0
+UNLIKE_OFF, UNLIKE_OFF_SHARE = 4.0, 0.2  # factor on off's deviations; share of such servers
+ROUGH, ROUGH_SHARE = 2.5, 0.2  # factor on what the formula leaves over; share of such servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +33,26 @@ class Prior:
     acceptance_sd: tuple[float, float]
     scales: EffectScales
 
-    def with_unlike_off(self) -> "Prior":
-        """The same prior for a server whose off is of another kind: its deviations are three times as wide."""
+    def kinds(self) -> tuple[tuple["Prior", float], ...]:
+        """Kinds of deployment with their shares: as usual, off unlike the curve, rougher than usual, both."""
+        usual, rough = self, self._rough()
+        return (
+            (usual, (1 - UNLIKE_OFF_SHARE) * (1 - ROUGH_SHARE)),
+            (usual._unlike_off(), UNLIKE_OFF_SHARE * (1 - ROUGH_SHARE)),
+            (rough, (1 - UNLIKE_OFF_SHARE) * ROUGH_SHARE),
+            (rough._unlike_off(), UNLIKE_OFF_SHARE * ROUGH_SHARE),
+        )
+
+    def _unlike_off(self) -> "Prior":
+        """A server whose off runs other kernels: its deviations are four times as wide."""
         cost_sd = (*self.cost_sd[:6], UNLIKE_OFF * self.cost_sd[6])
         scales = replace(self.scales, off=UNLIKE_OFF * self.scales.off)
         return replace(self, cost_sd=cost_sd, scales=scales)
+
+    def _rough(self) -> "Prior":
+        """A server that the formula fits badly: what it leaves over is two and a half times as large."""
+        scales = replace(self.scales, smooth=ROUGH * self.scales.smooth, cell=ROUGH * self.scales.cell)
+        return replace(self, scales=scales)
 
     def saturation(self, expert_share: float | None) -> tuple[float, float]:
         """Mean and standard deviation of log n0; narrower when the target's expert shape is known."""
