@@ -4,7 +4,9 @@
     ├── ConfigError          a file, flag or value the user gave is wrong          exit status 2
     ├── LaunchError          a server could not be started or kept                 exit status 1
     │   ├── EngineExited     the server process ended by itself
-    │   └── EngineNotReady   no real generation within the deadline
+    │   ├── EngineNotReady   no real generation within the deadline
+    │   ├── PortInUse        another process listens on the server's port
+    │   └── ServerUnreachable   no connection, or no answer in time
     ├── ProtocolError        a server's answer could not be read
     ├── LoadError            the load client could not do its work
     ├── StoreError           the study store cannot be read or written
@@ -38,6 +40,14 @@ class EngineExited(LaunchError):
 
 class EngineNotReady(LaunchError):
     """The server gave no real generation within the deadline."""
+
+
+class PortInUse(LaunchError):
+    """Another process listens on the server's port."""
+
+
+class ServerUnreachable(LaunchError):
+    """No connection to the server, or no answer in time."""
 
 
 class ProtocolError(SpectuneError):

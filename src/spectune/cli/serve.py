@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from spectune import __version__
+from spectune.cpu_engine.command import main
+
 
 def serve(argv: Sequence[str]) -> int:
     """Runs the embedded engine until it is stopped; returns the exit status."""
-    from spectune.cpu_engine.api_server import main  # noqa: PLC0415  (heavy: only when serving)
-
-    return main(argv)
+    return main(argv, __version__)

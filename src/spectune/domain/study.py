@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from spectune.domain.command import Command
 from spectune.domain.environment import Environment
-from spectune.domain.trial import TrialOutcome
+from spectune.domain.trial import TrialOutcome, UnfinishedTrial
 from spectune.domain.workload import LoadPlan, WorkloadSpec
 from spectune.errors import ConfigError
 
@@ -18,12 +18,14 @@ class SearchSpace:
         num_steps: ascending, each >= 0; 0 is off.
         topk: branches per step; 1 is a chain.
         num_draft_tokens: for topk > 1, tokens verified per step; None takes the engine's rule.
+        is_exhaustive: whether every value must be tried, wherever the optimum lies.
     """
 
     method: str
     num_steps: tuple[int, ...]
     topk: int = 1
     num_draft_tokens: int | None = None
+    is_exhaustive: bool = False
 
     def __post_init__(self) -> None:
         """Checks the space; raises ConfigError."""
@@ -77,6 +79,8 @@ class StudyHistory:
         outcomes: finished trials in order of launch.
         finished: why the planner stopped, or "" when the study was interrupted.
         wall_s: seconds spent on it so far, over all sittings.
+        launches: servers launched so far, those of interrupted trials included.
+        unfinished: trials cut off by an interruption and not yet taken up again.
     """
 
     study: Study
@@ -84,3 +88,5 @@ class StudyHistory:
     outcomes: tuple[TrialOutcome, ...]
     finished: str
     wall_s: float
+    launches: int = 0
+    unfinished: tuple[UnfinishedTrial, ...] = ()

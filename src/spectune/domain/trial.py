@@ -99,3 +99,19 @@ class Void:
 
 
 TrialOutcome = Completed | Failed | Infeasible | Void
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfinishedTrial:
+    """A trial that was cut off by an interruption of the study; resuming measures what is missing.
+
+    Attributes:
+        effective: what the server said, if it got that far.
+        launch_s: how long it took to get ready, if it got that far.
+        levels: levels measured before the interruption.
+    """
+
+    trial: Trial
+    effective: EffectiveSettings | None
+    launch_s: float | None
+    levels: tuple[LevelMeasurement, ...]

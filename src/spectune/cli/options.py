@@ -1,0 +1,95 @@
+"""Words of the command line to values: lists and ranges, and a parser whose errors are ours."""
+
+import argparse
+import re
+from typing import NoReturn
+
+from spectune.errors import ConfigError
+
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_LARGEST = 1_000_000
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises ConfigError in our form instead of printing its usage."""
+
+    def __init__(self, prog: str, description: str, epilog: str = "") -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raises what argparse found wrong."""
+        raise ConfigError(f"{self.prog}: {message}; see `{self.prog} --help`.")
+
+
+def parse_numbers(text: str, *, flag: str, lowest: int) -> tuple[int, ...]:
+    """A list of numbers and ranges, both ends included; ascending, without repeats.
+
+    Args:
+        text: such as "0,2,4" or "1..5,8".
+        flag: for messages.
+        lowest: smallest number allowed.
+
+    Raises:
+        ConfigError: not such a list, a number too small, or one given twice.
+
+    >>> parse_numbers("1..3,8", flag="--num-steps", lowest=0)
+    (1, 2, 3, 8)
+    """
+    numbers: list[int] = []
+    for word in text.split(","):
+        numbers += _numbers_of(word.strip(), flag, text)
+    if min(numbers) < lowest:
+        raise ConfigError(f"{flag}: `each number >= {lowest}` must hold, got {min(numbers)} in {text!r}.")
+    repeated = sorted({number for number in numbers if numbers.count(number) > 1})
+    if repeated:
+        raise ConfigError(f"{flag}: `no number twice` must hold, got {repeated[0]} again in {text!r}.")
+    return tuple(sorted(numbers))
+
+
+def _numbers_of(word: str, flag: str, text: str) -> list[int]:
+    if word.isascii() and word.isdecimal() and int(word) <= _LARGEST:
+        return [int(word)]
+    ends = _RANGE.fullmatch(word)
+    if ends is None:
+        raise ConfigError(
+            f"{flag}: `numbers and ranges such as 0,2,4 or 1..5,8` must hold, got {word!r} in {text!r}."
+        )
+    first, last = int(ends[1]), int(ends[2])
+    if not first <= last <= first + 1000:
+        raise ConfigError(f"{flag}: `a range ascends` (by 1000 at most) must hold, got {word!r}.")
+    return list(range(first, last + 1))
+
+
+def parse_count(text: str, *, flag: str, lowest: int) -> int:
+    """One whole number.
+
+    Args:
+        text: the number.
+        flag: for messages.
+        lowest: smallest number allowed.
+
+    Raises:
+        ConfigError: not a whole number, or too small.
+    """
+    if not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
+        raise ConfigError(f"{flag}: `a whole number` must be given, got {text!r}.")
+    if int(text) < lowest:
+        raise ConfigError(f"{flag}: `{flag} >= {lowest}` must hold, got {text}.")
+    return int(text)
+
+
+def parse_seconds(text: str, *, flag: str) -> float:
+    """A positive, finite number of seconds; raises ConfigError."""
+    try:
+        value = float(text)
+    except ValueError as exc:
+        raise ConfigError(f"{flag}: `seconds` must be a number, got {text!r}.") from exc
+    if not 0 < value < float("inf"):
+        raise ConfigError(f"{flag}: `0 < seconds < infinity` must hold, got {text}.")
+    return value

@@ -1,0 +1,67 @@
+"""Where results go: stdout and files. Files are tried before a study starts: nothing is lost at its end."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectune.analysis.answers import StudyAnswers
+from spectune.errors import ConfigError
+from spectune.report.markdown import render_markdown
+from spectune.report.study_document import study_document
+from spectune.report.study_json import render_json
+from spectune.report.terminal import render_terminal
+
+STDOUT = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What the user wants to see.
+
+    Attributes:
+        json_file: "-" for stdout instead of the table; "" for nowhere.
+        report_file: "-" for stdout instead of the table; "" for nowhere.
+    """
+
+    json_file: str
+    report_file: str
+
+    def check(self) -> None:
+        """Tries every file without changing it; raises ConfigError."""
+        for flag, name in (("--json", self.json_file), ("--report", self.report_file)):
+            if name and name != STDOUT:
+                _check_writable(flag, Path(name))
+
+    def write(self, answers: StudyAnswers) -> None:
+        """Writes the files, and the table to stdout unless something else goes there."""
+        document = study_document(answers)
+        parts = ((self.json_file, render_json(answers)), (self.report_file, render_markdown(document)))
+        for name, text in parts:
+            if name and name != STDOUT:
+                _write(Path(name), text, answers.study.id)
+        to_stdout = [text for name, text in parts if name == STDOUT]
+        sys.stdout.write("".join(to_stdout) if to_stdout else render_terminal(document))
+        sys.stdout.flush()
+
+
+def _check_writable(flag: str, path: Path) -> None:
+    is_new = not path.exists()
+    try:
+        with path.open("a", encoding="utf-8"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as exc:
+        raise ConfigError(
+            f"{flag} {path}: `the file must be writable`, got: {exc.strerror}; nothing was started."
+        ) from exc
+
+
+def _write(path: Path, text: str, study_id: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError(
+            f"{path}: `the file must be writable`, got: {exc.strerror}; the study is kept: "
+            f"`spectune show {study_id}` writes it again."
+        ) from exc

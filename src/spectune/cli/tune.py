@@ -1,0 +1,96 @@
+"""`spectune tune`: finds the best setting; the study is kept whatever happens."""
+
+import sys
+from collections.abc import Sequence
+
+from spectune.analysis.answers import StudyAnswers
+from spectune.cli.interruption import Interrupted, interruptible
+from spectune.cli.output import STDOUT, Output
+from spectune.cli.progress import Pace, StudyProgress
+from spectune.cli.tune_options import TuneOptions, parse_tune_options
+from spectune.cli.wiring import (
+    PreparedStudy,
+    answers_of,
+    begin_study,
+    log_folder,
+    open_store,
+    plan_study,
+    resume_study,
+    run_study,
+)
+from spectune.clock import SystemClock
+from spectune.domain.study import StudyHistory
+from spectune.report import numbers
+from spectune.report.plan_document import StudyPlan, plan_document, render_plan_json
+from spectune.report.terminal import render_terminal
+from spectune.storage.sqlite_store import SqliteStore
+
+
+def run_tune(words: Sequence[str]) -> int:
+    """Runs a study and prints its answers; returns the exit status."""
+    options = parse_tune_options(words)
+    store = open_store(options.store_file)
+    prepared = resume_study(options, store) if options.resume else begin_study(options)
+    plan = plan_study(prepared)
+    if options.is_dry_run:
+        is_json = options.json_file == STDOUT
+        sys.stdout.write(render_plan_json(plan) if is_json else render_terminal(plan_document(plan)))
+        return 0
+    output = Output(json_file=options.json_file, report_file=options.report_file)
+    output.check()
+    store.check_writable()
+    history = _run(prepared, plan, store, options)
+    answers = answers_of(history)
+    output.write(answers)
+    return _exit_status(answers, store)
+
+
+def _run(prepared: PreparedStudy, plan: StudyPlan, store: SqliteStore, options: TuneOptions) -> StudyHistory:
+    clock = SystemClock()
+    _announce(prepared, plan, store)
+    max_trials = max(plan.max_launches, 1)
+    guess_s = (plan.expected_s or 0.0) / max_trials or 120.0
+    done = 0 if prepared.resumed is None else len(prepared.resumed.outcomes)
+    pace = Pace(max_trials=max(max_trials - done, 1), guess_s=guess_s, seconds=[])
+    try:
+        with interruptible(), StudyProgress(clock, pace) as progress:
+            return run_study(prepared, store, progress)
+    except Interrupted as interrupted:
+        where = f" --store {options.store_file}" if options.store_file else ""
+        sys.stderr.write(
+            f"spectune: {interrupted.signal_name}: the server is stopped and everything measured is kept; "
+            f"go on with: spectune tune --resume {prepared.study.id}{where}\n"
+        )
+        raise
+
+
+def _announce(prepared: PreparedStudy, plan: StudyPlan, store: SqliteStore) -> None:
+    study = prepared.study
+    levels = numbers.listing([str(level) for level in study.concurrency])
+    verb = "begins" if prepared.resumed is None else "goes on"
+    left = "" if plan.expected_s is None else f", {numbers.duration(plan.expected_s)} at most"
+    sys.stderr.write(
+        f"study {study.id} {verb}: up to {plan.max_launches} settings at {levels} concurrent requests{left}; "
+        f"kept in {store.path}\n"
+    )
+    for note in plan.notes:
+        sys.stderr.write(f"note: {note}\n")
+    sys.stderr.flush()
+
+
+def _exit_status(answers: StudyAnswers, store: SqliteStore) -> int:
+    """0 when there is something to recommend."""
+    if answers.recommendation is not None:
+        return 0
+    sys.stderr.write(
+        f"spectune: study {answers.study.id}: `at least one setting is measured at every level` must hold, "
+        f"none was: {_first_reason(answers)} Server logs: {log_folder(store, answers.study.id)}.\n"
+    )
+    return 1
+
+
+def _first_reason(answers: StudyAnswers) -> str:
+    reasons = [trial for trial in answers.trials if trial.reason]
+    if not reasons:
+        return "no trial ended."
+    return f"{reasons[0].trial.config.label} {reasons[0].outcome}: {reasons[0].reason}"

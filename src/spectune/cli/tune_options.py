@@ -1,0 +1,165 @@
+"""The options of `spectune tune` as one value, checked before anything is started."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spectune.cli.options import Parser, parse_count, parse_numbers, parse_seconds
+from spectune.errors import ConfigError
+
+DEFAULT_BUDGET_S = 200.0
+DEFAULT_NUM_STEPS = tuple(range(9))
+DEFAULT_CONCURRENCY = (1, 4, 16, 32)
+DEFAULT_WORKLOAD = "python-code"
+METHODS = ("eagle", "draft_model", "ngram")
+NEWEST = "last"
+
+_EPILOG = """\
+lists and ranges: 0,2,4 or 1..5,8
+
+With no SERVE COMMAND the embedded engine is tuned: a small real model on the CPU.
+A SERVE COMMAND is taken word for word; only its speculative flags change:
+  spectune tune -- spectune serve --port 30000
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneOptions:
+    """What the user asked of `spectune tune`.
+
+    Attributes:
+        workload: built-in name or file.
+        concurrency: levels, ascending.
+        num_steps: settings to try; None for the default search.
+        method: None takes the serve command's own, else "eagle".
+        topk: branches per draft step.
+        num_draft_tokens: for topk > 1; None takes the engine's rule.
+        json_file: where the JSON goes, "-" for stdout; "" for nowhere.
+        report_file: where the Markdown goes; "" for nowhere.
+        store_file: the study store; "" for the default one.
+        resume: study to go on with, `NEWEST` for the newest interrupted one; "" to begin a new one.
+        is_dry_run: print the plan only.
+        budget_s: measuring seconds; None for no limit.
+        seed: seed of the built-in workload.
+        command: serve command; empty for the embedded engine.
+        given: names of the options that the user wrote.
+    """
+
+    workload: str
+    concurrency: tuple[int, ...]
+    num_steps: tuple[int, ...] | None
+    method: str | None
+    topk: int
+    num_draft_tokens: int | None
+    json_file: str
+    report_file: str
+    store_file: str
+    resume: str
+    is_dry_run: bool
+    budget_s: float | None
+    seed: int
+    command: tuple[str, ...]
+    given: frozenset[str]
+
+
+def parse_tune_options(words: Sequence[str]) -> TuneOptions:
+    """The options of the words after `tune`; raises ConfigError."""
+    own, command = _split_command(words)
+    found = _parser().parse_args(own)
+    options = TuneOptions(
+        workload=found.workload or DEFAULT_WORKLOAD,
+        concurrency=_numbers(found.concurrency, "--concurrency", 1) or DEFAULT_CONCURRENCY,
+        num_steps=_numbers(found.num_steps, "--num-steps", 0),
+        method=found.method,
+        topk=_count(found.topk, "--topk", 1) or 1,
+        num_draft_tokens=_count(found.num_draft_tokens, "--num-draft-tokens", 1),
+        json_file=found.json or "",
+        report_file=found.report or "",
+        store_file=found.store or "",
+        resume=found.resume or "",
+        is_dry_run=found.dry_run,
+        budget_s=_budget(found),
+        seed=_count(found.seed, "--seed", 0) or 0,
+        command=command,
+        given=frozenset(name for name, value in vars(found).items() if value not in (None, False)),
+    )
+    _check(options)
+    return options
+
+
+def _split_command(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """What stands before and after the first `--`."""
+    if "--" not in words:
+        return list(words), ()
+    place = list(words).index("--")
+    command = tuple(words[place + 1 :])
+    if not command:
+        raise ConfigError("spectune tune: `a serve command must follow --`, there is none; leave -- out.")
+    return list(words[:place]), command
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "spectune tune", "Finds the best speculative-decoding setting for a server and its traffic.", _EPILOG
+    )
+    parser.usage = "spectune tune [options] [-- SERVE COMMAND…]"
+    question = parser.add_argument_group("question")
+    question.add_argument("--workload", metavar="NAME|FILE", help="python-code (default), or a .jsonl file")
+    question.add_argument("--concurrency", metavar="LIST", help="requests in flight (default 1,4,16,32)")
+    question.add_argument("--seed", metavar="N", help="seed of the built-in workload (default 0)")
+    space = parser.add_argument_group("settings")
+    space.add_argument(
+        "--num-steps", metavar="LIST", help="settings to try, all of them (default 0..8, until passed)"
+    )
+    space.add_argument("--method", choices=METHODS, help="default: the serve command's own, else eagle")
+    space.add_argument("--topk", metavar="N", help="branches per draft step (default 1, a chain)")
+    space.add_argument("--num-draft-tokens", metavar="N", help="with --topk > 1: tokens verified per step")
+    effort = parser.add_argument_group("effort")
+    effort.add_argument("--budget", metavar="SECONDS", help="measuring time in all (default 200)")
+    effort.add_argument("--thorough", action="store_true", help="no limit on measuring time")
+    effort.add_argument("--dry-run", action="store_true", help="print the plan, start nothing")
+    effort.add_argument("--yes", action="store_true", help="ask nothing (nothing is asked today)")
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", metavar="FILE", help="answers as JSON; - for stdout instead of the table")
+    output.add_argument("--report", metavar="FILE.md", help="the page as Markdown")
+    output.add_argument("--store", metavar="FILE", help="study store (default: the user's data folder)")
+    output.add_argument(
+        "--resume", metavar="STUDY", nargs="?", const=NEWEST, help="go on with an interrupted study"
+    )
+    return parser
+
+
+def _numbers(text: str | None, flag: str, lowest: int) -> tuple[int, ...] | None:
+    return None if text is None else parse_numbers(text, flag=flag, lowest=lowest)
+
+
+def _count(text: str | None, flag: str, lowest: int) -> int | None:
+    return None if text is None else parse_count(text, flag=flag, lowest=lowest)
+
+
+def _budget(found: argparse.Namespace) -> float | None:
+    if found.thorough:
+        if found.budget is not None:
+            raise ConfigError("spectune tune: `--budget or --thorough` must hold, both were given.")
+        return None
+    return DEFAULT_BUDGET_S if found.budget is None else parse_seconds(found.budget, flag="--budget")
+
+
+def _check(options: TuneOptions) -> None:
+    """Combinations that no single option shows to be wrong."""
+    if options.topk == 1 and options.num_draft_tokens is not None:
+        raise ConfigError(
+            "--num-draft-tokens: `num_draft_tokens = num_steps + 1 when topk is 1` must hold; leave it out, "
+            "or give --topk 2 or more."
+        )
+    question = {"workload", "concurrency", "seed", "num_steps", "method", "topk", "num_draft_tokens"}
+    changed = sorted(options.given & (question | {"budget", "thorough"}))
+    if options.resume and changed:
+        raise ConfigError(
+            "spectune tune --resume: `a study goes on with the question it began with` must hold, got "
+            f"--{changed[0].replace('_', '-')}; leave it out or begin a new study."
+        )
+    if options.json_file and options.json_file == options.report_file:
+        raise ConfigError(
+            f"spectune tune: `--json and --report differ` must hold, both are {options.json_file}."
+        )

@@ -1,0 +1,242 @@
+"""The composition root: which part is used where, written out."""
+
+import os
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import resources
+from pathlib import Path
+
+from spectune import __version__
+from spectune.analysis.answers import StudyAnswers, answer
+from spectune.cli.machine import read_environment
+from spectune.cli.tune_options import DEFAULT_NUM_STEPS, DEFAULT_WORKLOAD, NEWEST, TuneOptions
+from spectune.clock import SystemClock
+from spectune.domain.command import MASK, Command
+from spectune.domain.spec_config import SpecConfig
+from spectune.domain.study import SearchSpace, Study, StudyHistory
+from spectune.engines.adapter import EngineAdapter
+from spectune.engines.embedded import EmbeddedAdapter
+from spectune.errors import ConfigError, StoreError
+from spectune.launch.subprocess_launcher import SubprocessLauncher
+from spectune.planning.grid import GridPlanner, fewest_launches
+from spectune.report.plan_document import PlannedSetting, StudyPlan
+from spectune.storage.sqlite_store import SqliteStore, default_store_path
+from spectune.tuning.loop import tune
+from spectune.tuning.progress import Progress
+from spectune.tuning.run_trial import TrialRunner, TrialSetup
+from spectune.workloads.prompts import PromptPool, python_code_pool
+from spectune.workloads.request_file import request_file_pool
+
+_EMBEDDED_COMMAND = (sys.executable, "-m", "spectune", "serve")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedStudy:
+    """A study with everything needed to run it.
+
+    Attributes:
+        study: the question, as stored.
+        command: what is started: the study's command, with a free port for the embedded engine.
+        adapter: the engine's dialect.
+        pool: the workload.
+        resumed: how much is there already; None for a new study.
+    """
+
+    study: Study
+    command: Command
+    adapter: EngineAdapter
+    pool: PromptPool
+    resumed: StudyHistory | None = None
+
+
+def open_store(store_file: str) -> SqliteStore:
+    """The store of `--store`, else the one in the user's data folder."""
+    path = Path(store_file) if store_file else default_store_path(os.environ)
+    return SqliteStore(path, SystemClock(), __version__)
+
+
+def begin_study(options: TuneOptions) -> PreparedStudy:
+    """A new study; raises ConfigError."""
+    asked = Command(argv=options.command or _EMBEDDED_COMMAND)
+    adapter = _recognise(asked)
+    adapter.endpoint(asked)  # a malformed address is refused before anything starts
+    pool = _load_pool(options.workload, options.seed)
+    study = Study(
+        id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
+        created_unix_s=time.time(),
+        engine=adapter.name,
+        command=asked,
+        space=_space(options, adapter.base_config(asked)),
+        workload=pool.spec,
+        concurrency=options.concurrency,
+        budget_s=options.budget_s,
+        environment=read_environment(),
+    )
+    return PreparedStudy(study=study, command=_startable(asked), adapter=adapter, pool=pool)
+
+
+def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
+    """An interrupted study; raises ConfigError or StoreError."""
+    study_id = _newest_unfinished(store) if options.resume == NEWEST else options.resume
+    history = store.history(study_id)
+    if history.finished:
+        raise ConfigError(
+            f"--resume {study_id}: `the study was interrupted` must hold, it is finished: "
+            f"{history.finished}; see it with `spectune show {study_id}`."
+        )
+    command = _resumed_command(history.study, options.command)
+    workload = history.study.workload
+    pool = _load_pool(workload.name, workload.seed)
+    if pool.spec != workload:
+        raise ConfigError(
+            f"--resume {study_id}: `the workload is the one it began with` must hold, {workload.name} has "
+            "changed; begin a new study."
+        )
+    study = replace(history.study, command=command)
+    return PreparedStudy(
+        study=study, command=_startable(command), adapter=_recognise(command), pool=pool, resumed=history
+    )
+
+
+def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -> StudyHistory:
+    """Runs the study until the planner stops."""
+    clock = SystemClock()
+    planner = GridPlanner()
+    setup = TrialSetup(
+        adapter=prepared.adapter,
+        launcher=SubprocessLauncher(log_folder(store, prepared.study.id), clock),
+        command=prepared.command,
+        pool=prepared.pool,
+        concurrency=prepared.study.concurrency,
+        budget_s=prepared.study.budget_s,
+        max_settings=len(planner.candidates(prepared.study)),
+        clock=clock,
+    )
+    return tune(prepared.study, store, planner, partial(TrialRunner, setup), progress)
+
+
+def plan_study(prepared: PreparedStudy) -> StudyPlan:
+    """What running it would do."""
+    study, adapter = prepared.study, prepared.adapter
+    settings = tuple(_planned(adapter, trial.config) for trial in GridPlanner().candidates(study))
+    feasible = sum(not setting.obstacle for setting in settings)
+    notes = list(prepared.pool.notes)
+    if 0 not in study.space.num_steps:
+        notes.append("off (0) is not among --num-steps, so there are no speedups over it")
+    return StudyPlan(
+        study=study,
+        settings=settings,
+        min_launches=min(feasible, fewest_launches(study.space)),
+        notes=tuple(notes),
+    )
+
+
+def answers_of(history: StudyHistory) -> StudyAnswers:
+    """The answers, with the engine's own launch arguments."""
+    return answer(history, launch_args_of(history.study.engine))
+
+
+def launch_args_of(engine: str) -> Callable[[SpecConfig], tuple[str, ...]]:
+    """How the engine of this name is told a setting."""
+    match engine:
+        case "embedded":
+            return EmbeddedAdapter().launch_args
+        case _:
+            raise StoreError(
+                f"study: `engine` must be one this spectune knows, got {engine!r}; upgrade spectune."
+            )
+
+
+def log_folder(store: SqliteStore, study_id: str) -> Path:
+    """Where the study's servers log."""
+    return store.path.with_name(store.path.name + ".logs") / study_id
+
+
+def _recognise(command: Command) -> EngineAdapter:
+    adapter = EmbeddedAdapter()
+    if adapter.recognises(command):
+        return adapter
+    raise ConfigError(
+        f"serve command: `the engine must be one spectune knows`, got {command.masked_argv[0]!r}; supported "
+        "today: `spectune serve …` (embedded). SGLang, vLLM and llama.cpp are to come."
+    )
+
+
+def _space(options: TuneOptions, base: SpecConfig) -> SearchSpace:
+    """The settings asked for; every one of them is checked here, before anything is started."""
+    method = options.method or (base.method if not base.is_off else "eagle")
+    return SearchSpace(
+        method=method,
+        num_steps=DEFAULT_NUM_STEPS if options.num_steps is None else options.num_steps,
+        topk=options.topk,
+        num_draft_tokens=options.num_draft_tokens,
+        is_exhaustive=options.num_steps is not None,
+    )
+
+
+def _load_pool(workload: str, seed: int) -> PromptPool:
+    if workload == DEFAULT_WORKLOAD:
+        return python_code_pool(_bundled_code(), seed=seed)
+    path = Path(workload)
+    try:
+        return request_file_pool(path.read_text(encoding="utf-8"), name=workload)
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"--workload {workload}: `the file is UTF-8 text` must hold, it is not.") from exc
+    except OSError as exc:
+        raise ConfigError(
+            f"--workload {workload}: `a built-in name ({DEFAULT_WORKLOAD}) or a readable file` must be "
+            f"given, got: {exc.strerror}."
+        ) from exc
+
+
+def _bundled_code() -> str:
+    import gzip  # noqa: PLC0415  (only when the built-in workload is used)
+
+    packed = resources.files("spectune.workloads") / "data" / "python_code.jsonl.gz"
+    return gzip.decompress(packed.read_bytes()).decode("utf-8")
+
+
+def _startable(command: Command) -> Command:
+    """The embedded engine's own command gets a port that is free now; a user's command stays as it is."""
+    if command.argv != _EMBEDDED_COMMAND:
+        return command
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return replace(command, argv=(*command.argv, "--port", str(port)))
+
+
+def _newest_unfinished(store: SqliteStore) -> str:
+    waiting = [summary for summary in store.studies() if not summary.finished and not summary.is_open]
+    if not waiting:
+        raise ConfigError(f"--resume: `an interrupted study` must be in {store.path}, there is none.")
+    return waiting[-1].study.id
+
+
+def _resumed_command(study: Study, given: tuple[str, ...]) -> Command:
+    stored = study.command
+    if given:
+        command = Command(argv=given, env=stored.env)
+        if command.masked_argv != stored.argv:
+            raise ConfigError(
+                f"--resume {study.id}: `the serve command is the one it began with` must hold, got "
+                f"{command.printable}, began with {stored.printable}."
+            )
+        return command
+    if any(MASK in word for word in stored.argv):
+        raise ConfigError(
+            f"--resume {study.id}: `the serve command's secrets are known` must hold, the store masks them; "
+            "give the whole command again after --."
+        )
+    return stored
+
+
+def _planned(adapter: EngineAdapter, config: SpecConfig) -> PlannedSetting:
+    obstacle = adapter.check(config)
+    arguments = () if obstacle else adapter.launch_args(config)
+    return PlannedSetting(config=config, launch_args=arguments, obstacle=obstacle)

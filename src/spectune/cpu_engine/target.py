@@ -1,0 +1,108 @@
+"""The target model over its cache."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectune.cpu_engine.kv_cache import CacheShape, SlotCache
+from spectune.cpu_engine.layers import MASKED, Weights
+from spectune.cpu_engine.model_config import ModelConfig
+from spectune.cpu_engine.runner import GraphRunner
+from spectune.cpu_engine.slots import Ints
+from spectune.cpu_engine.target_graph import target_session
+from spectune.cpu_engine.verifier import Tree
+
+Floats = NDArray[np.float32]
+
+
+class Target:
+    """Runs chunks of prompts, chains and trees; writes their keys and values into its cache."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        *,
+        aux_layers: tuple[int, ...],
+        num_slots: int,
+        context_length: int,
+        num_threads: int,
+        with_trees: bool,
+    ) -> None:
+        self.num_slots = num_slots
+        self.context_length = context_length
+        self.eos_token_id = config.eos_token_id
+        self.feature_size = config.hidden_size * len(aux_layers)
+        shape = CacheShape(
+            num_slots=num_slots + 1,
+            num_layers=config.num_layers,
+            num_heads=config.num_kv_heads,
+            head_dim=config.head_dim,
+        )
+        self.cache = SlotCache(shape)
+        self._chain = GraphRunner(target_session(config, weights, aux_layers, num_threads), self.cache)
+        self._tree: GraphRunner | None = None
+        if with_trees:
+            session = target_session(config, weights, aux_layers, num_threads, tree=True)
+            self._tree = GraphRunner(session, self.cache)
+
+    def prefill(self, slot: int, start: int, ids: Ints) -> tuple[Floats, Floats | None]:
+        """Takes in tokens start … of a prompt: logits of the last [1, vocab], features of all [n, F]."""
+        shape = {"first_slot": slot, "num_sequences": 1, "num_tokens": len(ids), "num_rows": 1}
+        arrays = self._chain.arrays(**shape)
+        arrays["ids"][0] = ids
+        arrays["start"][0] = start
+        arrays["rows"][0] = len(ids) - 1
+        out = self._chain.run(**shape)
+        return out["logits"], out["features"][0] if self.feature_size else None
+
+    def decode(self, ids: Ints, lengths: Ints) -> tuple[Floats, Floats | None]:
+        """One step over chains ids [batch, S] at entries `lengths` [batch].
+
+        Returns logits [batch·S, vocab] and features [batch, S, F].
+        """
+        batch, width = ids.shape
+        shape = {"num_sequences": batch, "num_tokens": width, "num_rows": batch * width}
+        arrays = self._chain.arrays(**shape)
+        arrays["ids"][:] = ids
+        arrays["start"][:] = lengths
+        arrays["rows"][:] = np.arange(batch * width)
+        out = self._chain.run(**shape)
+        return out["logits"], out["features"] if self.feature_size else None
+
+    def decode_tree(self, tree: Tree, lengths: Ints) -> tuple[Floats, Floats | None]:
+        """As `decode` for trees: node n is written at entry length + n and sees its ancestors only."""
+        assert self._tree is not None, "trees need with_trees"
+        batch, width = tree.tokens.shape
+        shape = {"num_sequences": batch, "num_tokens": width, "num_rows": batch * width}
+        arrays = self._tree.arrays(**shape)
+        arrays["ids"][:] = tree.tokens
+        arrays["start"][:] = lengths
+        arrays["rows"][:] = np.arange(batch * width)
+        arrays["positions"][:] = lengths[:, None] + tree.depths
+        arrays["bias"][:] = tree_bias(tree.parents, lengths, self.cache.length)
+        out = self._tree.run(**shape)
+        return out["logits"], out["features"] if self.feature_size else None
+
+
+def tree_bias(parents: Ints, lengths: Ints, cache_length: int) -> Floats:
+    """Additive mask [batch, 1, 1, num_nodes, cache_length]: a node sees the prefix, its ancestors, itself.
+
+    Args:
+        parents: parent of each node [batch, num_nodes], before the node itself; −1 for roots.
+        lengths: entries before the tree [batch]; node n is entry length + n.
+        cache_length: entries of a cache row.
+    """
+    batch, width = parents.shape
+    rows = np.arange(batch)
+    related = np.zeros((batch, width, width), bool)
+    for node in range(width):
+        parent = parents[:, node]
+        inherited = related[rows, np.maximum(parent, 0)] & (parent >= 0)[:, None]
+        related[:, node] = inherited
+        related[:, node, node] = True
+    visible = np.broadcast_to(
+        (np.arange(cache_length) < lengths[:, None])[:, None, :], (batch, width, cache_length)
+    ).copy()
+    places = lengths[:, None, None] + np.arange(width)
+    np.put_along_axis(visible, np.broadcast_to(places, related.shape), related, axis=2)
+    return np.where(visible, np.float32(0), MASKED)[:, None, None]

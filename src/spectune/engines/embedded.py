@@ -1,0 +1,209 @@
+"""The dialect of `spectune serve`, the embedded engine. Flags carry SGLang's names and meaning.
+
+The simulated server of `spectune.testing` speaks it too and is recognised by its module name.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from spectune.domain.command import Command, HttpRequest
+from spectune.domain.endpoint import Endpoint
+from spectune.domain.measurement import SpecCounters
+from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.domain.trial import EffectiveSettings
+from spectune.engines import openai
+from spectune.engines.adapter import Diagnosis, ServerTraces
+from spectune.engines.failure import diagnose
+from spectune.engines.flags import flag_value, int_flag, without_flags
+from spectune.engines.json_answer import JsonAnswer
+from spectune.engines.prometheus import Sample, parse_metrics, total
+from spectune.errors import ConfigError, ProtocolError
+
+ALGORITHMS = {"eagle": "EAGLE", "draft_model": "STANDALONE", "ngram": "NGRAM"}
+METHODS = {algorithm: method for method, algorithm in ALGORITHMS.items()}
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 30000
+DEFAULT_NUM_STEPS = 3
+
+_ALGORITHM = "--speculative-algorithm"
+_NUM_STEPS = "--speculative-num-steps"
+_TOPK = "--speculative-eagle-topk"
+_NUM_DRAFT_TOKENS = "--speculative-num-draft-tokens"
+_SPECULATIVE = frozenset({_ALGORITHM, _NUM_STEPS, _TOPK, _NUM_DRAFT_TOKENS})
+_MODULES = (("-m", "spectune", "serve"), ("-m", "spectune.testing.simulated_server"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedAdapter:
+    """See `EngineAdapter`."""
+
+    name: str = "embedded"
+    ready_deadline_s: float = 60.0
+
+    def recognises(self, command: Command) -> bool:
+        """`spectune serve`, `python -m spectune serve` or the simulated server, at any place."""
+        return any(_starts_engine(command.argv[place:]) for place in range(len(command.argv)))
+
+    def base_config(self, command: Command) -> SpecConfig:
+        """The setting of the command's own flags; off when it names no algorithm."""
+        algorithm = flag_value(command.argv, _ALGORITHM)
+        if algorithm is None:
+            return OFF
+        if algorithm not in METHODS:
+            raise ConfigError(
+                f"serve command: `{_ALGORITHM}` must be one of {', '.join(METHODS)}, got {algorithm!r}."
+            )
+        num_steps = int_flag(command.argv, _NUM_STEPS)
+        topk = int_flag(command.argv, _TOPK)
+        draft_tokens = int_flag(command.argv, _NUM_DRAFT_TOKENS)
+        return _config(METHODS[algorithm], num_steps, topk, draft_tokens)
+
+    def check(self, config: SpecConfig) -> str:
+        """Knows its methods; n-gram drafts are chains."""
+        if not config.is_off and config.method not in ALGORITHMS:
+            return f"the embedded engine has no method {config.method!r}; it has {', '.join(ALGORITHMS)}."
+        if config.method == "ngram" and config.topk > 1:
+            return f"`topk = 1` must hold for ngram, whose drafts are chains, got {config.topk}."
+        return ""
+
+    def command_for(self, command: Command, config: SpecConfig) -> Command:
+        """The command with its speculative flags taken out and `config`'s put at the end."""
+        return Command(
+            argv=without_flags(command.argv, _SPECULATIVE) + self.launch_args(config), env=command.env
+        )
+
+    def launch_args(self, config: SpecConfig) -> tuple[str, ...]:
+        """All four flags, written out; none for off."""
+        if config.is_off:
+            return ()
+        return (
+            _ALGORITHM, ALGORITHMS[config.method],
+            _NUM_STEPS, str(config.num_steps),
+            _TOPK, str(config.topk),
+            _NUM_DRAFT_TOKENS, str(config.num_draft_tokens),
+        )  # fmt: skip
+
+    def endpoint(self, command: Command) -> Endpoint:
+        """From `--host`, `--port` and `--api-key`, with the engine's own defaults."""
+        port = int_flag(command.argv, "--port")
+        port = DEFAULT_PORT if port is None else port
+        if not 0 < port < 65536:
+            raise ConfigError(f"serve command: `0 < --port < 65536` must hold, got {port}.")
+        host = flag_value(command.argv, "--host") or DEFAULT_HOST
+        return Endpoint(host=host, port=port, api_key=flag_value(command.argv, "--api-key") or "")
+
+    def generation_request(self, model: str) -> HttpRequest:
+        """A tiny completion."""
+        return openai.completion_probe(model)
+
+    def read_generation(self, body: str) -> int:
+        """Its output tokens."""
+        return openai.read_completion(body)
+
+    def settings_requests(self) -> tuple[HttpRequest, ...]:
+        """`/server_info`."""
+        return (HttpRequest(method="GET", path="/server_info"),)
+
+    def read_settings(self, answers: tuple[str, ...], log: str) -> EffectiveSettings:
+        """The top level of `/server_info`; the log is not needed."""
+        del log
+        info = JsonAnswer(answers[0], source="/server_info")
+        return EffectiveSettings(
+            config=_effective_config(info),
+            max_running_requests=info.optional_int("max_running_requests"),
+            max_total_num_tokens=info.optional_int("max_total_num_tokens"),
+            engine_version=info.optional_text("version") or "",
+            model=info.optional_text("model_path") or "",
+        )
+
+    def counters_request(self) -> HttpRequest:
+        """`/metrics`."""
+        return HttpRequest(method="GET", path="/metrics")
+
+    def read_counters(self, body: str) -> SpecCounters:
+        """The `spectune:*_total` counters."""
+        samples = parse_metrics(body)
+        return SpecCounters(
+            verify_steps=_counter(samples, "spectune:verify_steps_total"),
+            undrafted_steps=_counter(samples, "spectune:undrafted_steps_total"),
+            drafted_tokens=_counter(samples, "spectune:drafted_tokens_total"),
+            accepted_tokens=_counter(samples, "spectune:accepted_tokens_total"),
+            accepted_per_position=_per_position(samples),
+            generated_tokens=_counter(samples, "spectune:generated_tokens_total"),
+        )
+
+    def flush_request(self) -> HttpRequest | None:
+        """`POST /flush_cache`."""
+        return HttpRequest(method="POST", path="/flush_cache")
+
+    def diagnose(self, traces: ServerTraces) -> Diagnosis:
+        """The common signs; nothing here is peculiar to the embedded engine."""
+        return diagnose(traces)
+
+
+def _starts_engine(words: tuple[str, ...]) -> bool:
+    if any(words[: len(module)] == module for module in _MODULES):
+        return True
+    return len(words) > 1 and PurePosixPath(words[0]).name == "spectune" and words[1] == "serve"
+
+
+def _config(method: str, num_steps: int | None, topk: int | None, draft_tokens: int | None) -> SpecConfig:
+    """The setting these flags mean: for chains `num_draft_tokens` and `num_steps` set each other."""
+    topk = 1 if topk is None else topk
+    if num_steps is None:
+        num_steps = DEFAULT_NUM_STEPS if draft_tokens is None or topk > 1 else draft_tokens - 1
+    if topk == 1 or draft_tokens is None:
+        draft_tokens = num_steps + 1
+    return SpecConfig(method=method, num_steps=num_steps, topk=topk, num_draft_tokens=draft_tokens)
+
+
+def _effective_config(info: JsonAnswer) -> SpecConfig:
+    if not info.has("speculative_algorithm"):
+        raise ProtocolError("/server_info: `speculative_algorithm` must be there; it is missing.")
+    algorithm = info.optional_text("speculative_algorithm")
+    if algorithm is None:
+        return OFF
+    if algorithm not in METHODS:
+        raise ProtocolError(
+            f"/server_info: `speculative_algorithm` is {algorithm!r}, which is not known here."
+        )
+    num_steps = info.optional_int("speculative_num_steps")
+    if not num_steps:
+        raise ProtocolError(
+            f"/server_info: `speculative_num_steps >= 1 under {algorithm}` must hold, got {num_steps}."
+        )
+    try:
+        return SpecConfig(
+            method=METHODS[algorithm],
+            num_steps=num_steps,
+            topk=info.optional_int("speculative_eagle_topk") or 1,
+            num_draft_tokens=info.optional_int("speculative_num_draft_tokens") or num_steps + 1,
+        )
+    except ConfigError as error:
+        raise ProtocolError(f"/server_info: {error}") from error
+
+
+def _counter(samples: Iterable[Sample], name: str) -> int:
+    value = total(samples, name)
+    if value is None:
+        raise ProtocolError(f"/metrics: `{name}` must be there; it is missing.")
+    return _whole(name, value)
+
+
+def _per_position(samples: tuple[Sample, ...]) -> tuple[int, ...]:
+    """Accepted tokens by position; a position the engine does not mention counts 0."""
+    name = "spectune:accepted_tokens_per_position_total"
+    counts: dict[int, int] = {}
+    for sample in samples:
+        if sample.name == name:
+            position = sample.label("position") or ""
+            if not position.isdecimal() or int(position) > 1000:
+                raise ProtocolError(f"/metrics: `{name} has a position` must hold, got {position!r}.")
+            counts[int(position)] = _whole(name, sample.value)
+    return tuple(counts.get(position, 0) for position in range(max(counts, default=-1) + 1))
+
+
+def _whole(name: str, value: float) -> int:
+    if not value >= 0 or value != value // 1:
+        raise ProtocolError(f"/metrics: `{name} is a whole number >= 0` must hold, got {value}.")
+    return int(value)

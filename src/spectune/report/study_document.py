@@ -1,0 +1,250 @@
+"""A study's answers as a document: the page every renderer shows."""
+
+import shlex
+
+from spectune.analysis.answers import StudyAnswers, TrialAnswer, UnfinishedAnswer
+from spectune.analysis.comparison import CI_LEVEL, SpeedDifference
+from spectune.analysis.crossover import Crossover
+from spectune.analysis.winners import Rival, Winner
+from spectune.domain.spec_config import SpecConfig
+from spectune.metrics.summary import LevelSummary
+from spectune.report import numbers
+from spectune.report.document import Block, Code, Document, Items, Paragraph, Section, Table
+from spectune.report.why import why
+
+_BEST = "*"
+_DISTURBED = "~"
+_LOG_LINES = 12
+_LINE = 48
+
+
+def study_document(answers: StudyAnswers) -> Document:
+    """The whole page."""
+    sections = [
+        _speed_section(answers),
+        _winners_section(answers),
+        _crossover_section(answers),
+        _request_section(answers),
+        _trouble_section(answers),
+        _recommendation_section(answers),
+        _cost_section(answers),
+    ]
+    return Document(
+        title=f"spectune study {answers.study.id}",
+        lead=(Items(items=_identity(answers)),),
+        sections=tuple(section for section in sections if section is not None),
+    )
+
+
+def _identity(answers: StudyAnswers) -> tuple[str, ...]:
+    study, environment = answers.study, answers.study.environment
+    models = {t.effective.model for t in answers.trials if t.effective is not None and t.effective.model}
+    engine = " ".join(word for word in (study.engine, answers.engine_version, *sorted(models)) if word)
+    memory = numbers.gibibytes(environment.memory_bytes)
+    machine = f"{environment.cpu_model}, {environment.num_cpus} CPUs, {memory}"
+    temperature = "as in each request" if study.workload.temperature is None else study.workload.temperature
+    return (
+        f"engine: {engine}",
+        f"workload: {study.workload.name}, temperature {temperature}, seed {study.workload.seed}",
+        f"machine: {machine}, {environment.platform}",
+        f"command: {study.command.printable}",
+    )
+
+
+def _speed_section(answers: StudyAnswers) -> Section:
+    levels = answers.study.concurrency
+    best = {(winner.config, winner.concurrency) for winner in answers.winners}
+    rows = [_speed_row(trial, levels, best) for trial in answers.trials]
+    rows += [_unfinished_row(unfinished, levels) for unfinished in answers.unfinished]
+    head = ("setting", *(f"at {level}" for level in levels), "accept. length", "capacity", "outcome")
+    notes = [f"{_BEST} best of its level"]
+    if any(summary.disturbed for trial in answers.trials for summary in trial.levels):
+        notes.append(f"{_DISTURBED} disturbed by other processes")
+    notes.append("accept. length at the lowest level – highest level; capacity: most requests run at once")
+    title = "Output tokens/s by setting and concurrent requests"
+    blocks = (Table(head=head, rows=tuple(rows)), Paragraph(text="; ".join(notes) + "."))
+    return Section(title=title, blocks=blocks)
+
+
+def _speed_row(
+    trial: TrialAnswer, levels: tuple[int, ...], best: set[tuple[SpecConfig, int]]
+) -> tuple[str, ...]:
+    by_level = {summary.concurrency: summary for summary in trial.levels}
+    is_best = {
+        level: trial.outcome == "completed" and (trial.trial.config, level) in best for level in levels
+    }
+    capacity = trial.effective.max_running_requests if trial.effective is not None else None
+    return (
+        trial.trial.config.label,
+        *(_speed_cell(by_level.get(level), is_best=is_best[level]) for level in levels),
+        _acceptance(trial.levels),
+        numbers.count(capacity),
+        trial.outcome,
+    )
+
+
+def _unfinished_row(unfinished: UnfinishedAnswer, levels: tuple[int, ...]) -> tuple[str, ...]:
+    by_level = {summary.concurrency: summary for summary in unfinished.levels}
+    cells = (_speed_cell(by_level.get(level), is_best=False) for level in levels)
+    acceptance = _acceptance(unfinished.levels)
+    return (unfinished.trial.config.label, *cells, acceptance, numbers.MISSING, "unfinished")
+
+
+def _speed_cell(summary: LevelSummary | None, *, is_best: bool) -> str:
+    if summary is None:
+        return numbers.MISSING + " "
+    mark = _BEST if is_best else " "
+    return numbers.rate(summary.output_tps) + (_DISTURBED if summary.disturbed else "") + mark
+
+
+def _acceptance(levels: tuple[LevelSummary, ...]) -> str:
+    known = [s.acceptance_length for s in levels if s.acceptance_length is not None]
+    if not known:
+        return numbers.MISSING
+    ends = [numbers.per_step(known[0]), numbers.per_step(known[-1])]
+    return ends[0] if ends[0] == ends[1] else " – ".join(ends)
+
+
+def _winners_section(answers: StudyAnswers) -> Section | None:
+    if not answers.winners:
+        return None
+    note = Paragraph(
+        text=f"Margins are {CI_LEVEL:.0%} intervals of the paired difference, one launch per setting; "
+        "how much launches differ enters as a prior of 1.5%."
+    )
+    return Section(title="Winners", blocks=(Items(items=tuple(map(_winner_line, answers.winners))), note))
+
+
+def _winner_line(winner: Winner) -> str:
+    speed = f"at {winner.concurrency}: {winner.config.label}, {numbers.rate(winner.output_tps)} tok/s"
+    if winner.speedup_over_off is not None and not winner.config.is_off:
+        speed += f", {numbers.ratio(winner.speedup_over_off)} of off"
+    if not winner.rivals:
+        return speed + "; nothing to compare it with"
+    rival = winner.rivals[0]
+    if winner.is_tie_rule:
+        return f"{speed}; {_margin(rival)}: a tie within 1%, the fewer steps are taken"
+    if winner.decided:
+        return f"{speed}; {_margin(rival)}"
+    return f"{speed}; no clear winner: {_margin(rival)}{_other_open(winner)}"
+
+
+def _other_open(winner: Winner) -> str:
+    """Names the rivals behind the next one that the noise does not tell apart either."""
+    others = [rival.config.label for rival in winner.rivals[1:] if not rival.difference.is_decided]
+    return f"; not told apart either from {numbers.listing(others)}" if others else ""
+
+
+def _margin(rival: Rival) -> str:
+    change = rival.difference.ratio - 1
+    word = "ahead of" if change >= 0 else "behind"
+    return f"{numbers.percent(abs(change))} {word} {rival.config.label} {_interval(rival.difference)}"
+
+
+def _interval(difference: SpeedDifference) -> str:
+    if difference.ratio_ci is None:
+        return "(too few requests for an interval)"
+    low, high = (numbers.percent(end - 1, signed=True) for end in difference.ratio_ci)
+    return f"[{low}, {high}]"
+
+
+def _crossover_section(answers: StudyAnswers) -> Section | None:
+    if not answers.winners:
+        return None
+    levels = [winner.concurrency for winner in answers.winners]
+    if not answers.crossovers:
+        text = f"Nowhere between {levels[0]} and {levels[-1]} concurrent requests."
+        blocks: tuple[Block, ...] = (Paragraph(text=text),)
+    else:
+        blocks = (Items(items=tuple(map(_crossover_line, answers.crossovers))),)
+    return Section(title="Where the best setting changes", blocks=blocks)
+
+
+def _crossover_line(crossover: Crossover) -> str:
+    line = (
+        f"{crossover.from_config.label} → {crossover.to_config.label} between {crossover.low} and "
+        f"{crossover.high} concurrent requests"
+    )
+    return line if crossover.decided else line + " (not certain: the two are too close at one end)"
+
+
+def _request_section(answers: StudyAnswers) -> Section | None:
+    """What one request sees: off beside the setting that is best at the level."""
+    rows = [
+        _request_row(trial, summary)
+        for level in answers.study.concurrency
+        for trial in answers.trials
+        for summary in trial.levels
+        if summary.concurrency == level and _is_shown(answers, trial, level)
+    ]
+    if not rows:
+        return None
+    head = ("requests", "setting", "tok/s", "TTFT", "TPOT", "end to end", "tok/step", "step")
+    title = "Per request: off and the level's best (tok/s median; times in ms, p50 / p90)"
+    return Section(title=title, blocks=(Table(head=head, rows=tuple(rows), first_fixed=2),))
+
+
+def _is_shown(answers: StudyAnswers, trial: TrialAnswer, level: int) -> bool:
+    winning = {w.config for w in answers.winners if w.concurrency == level}
+    return trial.outcome == "completed" and (trial.trial.config.is_off or trial.trial.config in winning)
+
+
+def _request_row(trial: TrialAnswer, summary: LevelSummary) -> tuple[str, ...]:
+    spreads = (summary.ttft_s, summary.tpot_s, summary.e2e_s)
+    return (
+        str(summary.concurrency),
+        trial.trial.config.label,
+        numbers.rate(summary.request_tps),
+        *(f"{numbers.milliseconds(spread.p50)} / {numbers.milliseconds(spread.p90)}" for spread in spreads),
+        numbers.per_step(summary.tokens_per_step),
+        numbers.milliseconds(summary.step_s),
+    )
+
+
+def _trouble_section(answers: StudyAnswers) -> Section | None:
+    blocks: list[Block] = []
+    for trial in answers.trials:
+        if trial.outcome != "completed":
+            reason = f"{trial.trial.config.label} (trial {trial.trial.id}) {trial.outcome}: {trial.reason}"
+            blocks.append(Items(items=(reason,)))
+            tail = "\n".join(trial.log_tail.strip().splitlines()[-_LOG_LINES:])
+            if tail:
+                blocks.append(Code(text=tail))
+    return Section(title="Settings without a result", blocks=tuple(blocks)) if blocks else None
+
+
+def _recommendation_section(answers: StudyAnswers) -> Section:
+    found = answers.recommendation
+    if found is None:
+        text = "None: no setting was measured at every level."
+        return Section(title="Recommendation", blocks=(Paragraph(text=text),))
+    title = f"Recommendation: {found.config.label}"
+    reason = Paragraph(text=why(found))
+    if not found.launch_args:
+        arguments: tuple[Block, ...] = (Paragraph(text="Launch without any flags of speculation."),)
+    else:
+        arguments = (Paragraph(text="Launch arguments:"), Code(text=_pasteable(found.launch_args)))
+    return Section(title=title, blocks=(reason, *arguments))
+
+
+def _pasteable(arguments: tuple[str, ...]) -> str:
+    """The arguments as shell text of short lines."""
+    lines = [""]
+    for word in map(shlex.quote, arguments):
+        if word.startswith("-") and len(lines[-1]) > _LINE:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return " \\\n".join(lines)
+
+
+def _cost_section(answers: StudyAnswers) -> Section:
+    cost = answers.cost
+    launches = f"{cost.launches} launch" + ("" if cost.launches == 1 else "es")
+    text = f"{launches}, {numbers.duration(cost.wall_s)}; no running service was stopped. "
+    if answers.finished:
+        text += f"The search ended because {answers.finished}. Again from the raw records: "
+        text += f"`spectune show {answers.study.id}`."
+    else:
+        text += "The study was interrupted; it goes on with: "
+        text += f"`spectune tune --resume {answers.study.id}`."
+    return Section(title="Cost", blocks=(Paragraph(text=text),))

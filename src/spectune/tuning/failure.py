@@ -1,0 +1,39 @@
+"""A trial's failure on its way to becoming an outcome, and log tails fit to be kept."""
+
+from spectune.domain.command import MASK, Command, is_secret_name
+from spectune.domain.endpoint import Endpoint
+from spectune.domain.trial import FailureKind
+
+LOG_TAIL_LINES = 30
+
+
+class TrialFailed(Exception):
+    """Ends a trial from within; `TrialRunner` turns it into `Failed`."""
+
+    def __init__(self, kind: FailureKind, detail: str) -> None:
+        """A failure of this class; `detail` says what happened and what to do next."""
+        super().__init__(detail)
+        self.kind: FailureKind = kind
+        self.detail = detail
+
+
+class TrialVoid(Exception):
+    """Ends a trial that does not run what was asked for; the text is the reason."""
+
+
+def masked(text: str, command: Command, endpoint: Endpoint) -> str:
+    """The text with the command's secrets masked: its API key, secret flags' values, secret variables."""
+    secrets = {endpoint.api_key, *(value for name, value in command.env if is_secret_name(name))}
+    secrets |= {
+        word.partition("=")[2] or word
+        for word, shown in zip(command.argv, command.masked_argv, strict=True)
+        if word != shown
+    }
+    for secret in sorted(secrets - {""}, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
+def tail(log: str) -> str:
+    """The last lines of a log."""
+    return "\n".join(log.splitlines()[-LOG_TAIL_LINES:])

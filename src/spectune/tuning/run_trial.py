@@ -1,0 +1,272 @@
+"""One trial: start → ready → read back → audit → measure every level → stop. Never leaves a server behind."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spectune.clock import Clock
+from spectune.domain.command import Command
+from spectune.domain.measurement import LevelMeasurement
+from spectune.domain.trial import (
+    Completed,
+    EffectiveSettings,
+    Failed,
+    FailureKind,
+    Infeasible,
+    Trial,
+    TrialOutcome,
+    Void,
+)
+from spectune.domain.workload import LoadPlan
+from spectune.engines.adapter import EngineAdapter
+from spectune.errors import (
+    EngineExited,
+    EngineNotReady,
+    LaunchError,
+    LoadError,
+    PortInUse,
+    ProtocolError,
+    ServerUnreachable,
+    SpectuneError,
+)
+from spectune.launch.launcher import Launcher, RunningServer
+from spectune.launch.readiness import wait_until_ready
+from spectune.loadgen.usage_mode import find_load_target
+from spectune.metrics.summary import is_disturbed, settle_levels
+from spectune.tuning.audit import settings_differ, speculation_differs
+from spectune.tuning.bench import Bench, ended, generation_probe, post_mortem, read_effective
+from spectune.tuning.failure import TrialFailed, TrialVoid, masked, tail
+from spectune.tuning.pilot import num_pilot_prompts, run_pilot
+from spectune.tuning.progress import Progress
+from spectune.tuning.repeat_policy import RepeatPolicy
+from spectune.tuning.sizing import size_levels
+from spectune.workloads.load_plan import plan_levels
+from spectune.workloads.prompts import PromptPool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSetup:
+    """What all trials of a study share.
+
+    Attributes:
+        adapter: the engine's dialect.
+        launcher: how the server is kept.
+        command: the user's serve command.
+        pool: the workload's prompts.
+        concurrency: levels, ascending.
+        budget_s: measuring seconds for the whole study; None: no limit.
+        max_settings: settings that may come, off included.
+        clock: source of time.
+        hang_s: how long a server under load may give no byte at all.
+    """
+
+    adapter: EngineAdapter
+    launcher: Launcher
+    command: Command
+    pool: PromptPool
+    concurrency: tuple[int, ...]
+    budget_s: float | None
+    max_settings: int
+    clock: Clock
+    hang_s: float = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialEvents:
+    """Who is told what, as it happens.
+
+    Attributes:
+        progress: whoever watches.
+        keep_plans: called once, when the load plans are fixed, before the first level is measured.
+        keep_level: called for each measured level at once, so that nothing measured is lost.
+    """
+
+    progress: Progress
+    keep_plans: Callable[[tuple[LoadPlan, ...]], None]
+    keep_level: Callable[[Trial, LevelMeasurement], None]
+
+
+class TrialRunner:
+    """Runs trials; a callable `Trial → TrialOutcome`."""
+
+    def __init__(self, setup: TrialSetup, events: TrialEvents, plans: tuple[LoadPlan, ...] = ()) -> None:
+        """A runner; `plans` are those fixed in an earlier sitting, empty when none were."""
+        self._setup = setup
+        self._events = events
+        self._plans = plans
+        self._repeats = RepeatPolicy()
+
+    @property
+    def plans(self) -> tuple[LoadPlan, ...]:
+        """The load plans, empty before the first trial fixed them."""
+        return self._plans
+
+    def __call__(self, trial: Trial) -> TrialOutcome:
+        """Runs one trial; a server that fails is an outcome, not an exception.
+
+        KeyboardInterrupt and SystemExit pass through after the server is stopped.
+
+        Raises:
+            ConfigError: the command or the workload cannot be used for any trial.
+            LaunchError: the server would not go away.
+        """
+        reason = self._setup.adapter.check(trial.config)
+        if reason:
+            return Infeasible(trial=trial, reason=reason)
+        self._events.progress.trial_started(trial)
+        outcome = _Sitting(self, trial).run()
+        self._events.progress.trial_done(outcome)
+        return outcome
+
+
+class _Sitting:
+    """One server's life from start to stop, and what was learnt of it so far."""
+
+    def __init__(self, runner: TrialRunner, trial: Trial) -> None:
+        self._runner, self._trial = runner, trial
+        self._setup, self._events = runner._setup, runner._events  # noqa: SLF001  (same module)
+        self._command = self._setup.adapter.command_for(self._setup.command, trial.config)
+        self._endpoint = self._setup.adapter.endpoint(self._command)
+        self._effective: EffectiveSettings | None = None
+        self._launch_s: float | None = None
+        self._levels: list[LevelMeasurement] = []
+
+    def run(self) -> TrialOutcome:
+        """Starts the server, measures it, stops it whatever happens."""
+        started_s = self._setup.clock.monotonic_s()
+        name = f"trial-{self._trial.id:03d}-{self._trial.config.label.replace(' ', '-')}"
+        try:
+            server = self._setup.launcher.start(self._command, self._endpoint, name=name)
+        except PortInUse as error:
+            return self._failed("port_in_use", str(error), log="")
+        except LaunchError as error:
+            return self._failed("crash_at_start", str(error), log="")
+        try:
+            return self._measure(server, started_s)
+        finally:
+            server.stop()
+
+    def _measure(self, server: RunningServer, started_s: float) -> TrialOutcome:
+        try:
+            bench, effective = self._make_ready(server, started_s)
+            self._check_settings(effective)
+            for plan in self._fixed_plans(bench):
+                level = self._measure_level(bench, plan)
+                self._check_speculation(effective, level)
+            return Completed(
+                trial=self._trial,
+                effective=effective,
+                launch_s=self._launch_s or 0.0,
+                levels=settle_levels(self._levels),
+            )
+        except TrialVoid as void:
+            return self._void(str(void))
+        except TrialFailed as failure:
+            return self._failed(failure.kind, failure.detail, log=server.log_text())
+        except (ProtocolError, LoadError, ServerUnreachable) as error:
+            found = self._explain(server, error)
+            return self._failed(found.kind, found.detail, log=server.log_text())
+
+    def _make_ready(self, server: RunningServer, started_s: float) -> tuple[Bench, EffectiveSettings]:
+        """Waits for a real generation, reads the settings back, finds out how to stream."""
+        setup, adapter, clock = self._setup, self._setup.adapter, self._setup.clock
+        try:
+            model = wait_until_ready(
+                server, generation_probe(adapter), deadline_s=adapter.ready_deadline_s, clock=clock
+            )
+        except EngineExited as error:
+            when = "before its first generation"
+            raise post_mortem(adapter, server, clock, when, str(error), was_ready=False) from error
+        except EngineNotReady as error:
+            raise TrialFailed("not_ready", f"{error} Its log: {server.log_path}.") from error
+        self._launch_s = clock.monotonic_s() - started_s
+        self._effective = effective = read_effective(adapter, server)
+        self._events.progress.trial_ready(self._trial, effective, self._launch_s)
+        generation = adapter.generation_request(model)
+        target = find_load_target(
+            server.endpoint,
+            model,
+            path=generation.path,
+            body=generation.body or "{}",
+            clock=clock,
+            timeout_s=setup.hang_s,
+        )
+        bench = Bench(adapter=adapter, server=server, target=target, clock=clock, hang_s=setup.hang_s)
+        return bench, effective
+
+    def _check_settings(self, effective: EffectiveSettings) -> None:
+        difference = settings_differ(self._trial.config, effective.config)
+        if difference:
+            raise TrialVoid(f"`requested = effective` must hold, but {difference}.")
+
+    def _check_speculation(self, effective: EffectiveSettings, level: LevelMeasurement) -> None:
+        difference = speculation_differs(effective.config, level.counters)
+        if difference:
+            raise TrialVoid(f"concurrency {level.concurrency}: {difference}.")
+
+    def _fixed_plans(self, bench: Bench) -> tuple[LoadPlan, ...]:
+        """The study's plans; the first trial that gets here sizes and fixes them."""
+        runner, setup = self._runner, self._setup
+        if not runner.plans:
+            readings = run_pilot(bench, setup.pool, setup.concurrency)
+            skip = num_pilot_prompts(setup.pool, setup.concurrency)
+            sizes = size_levels(
+                readings,
+                setup.concurrency,
+                budget_s=setup.budget_s,
+                num_settings=setup.max_settings,
+                launch_s=self._launch_s or 0.0,
+                num_prompts=len(setup.pool.prompts) - skip,
+            )
+            runner._plans = plan_levels(setup.pool, sizes, skip=skip)  # noqa: SLF001  (same module)
+            self._events.keep_plans(runner.plans)
+        return runner.plans
+
+    def _measure_level(self, bench: Bench, plan: LoadPlan) -> LevelMeasurement:
+        """The level, measured once more when it was disturbed; the less disturbed one."""
+        repeats = self._runner._repeats  # noqa: SLF001  (same module)
+        first = self._measure_once(bench, plan, attempt=0)
+        if not is_disturbed(first):
+            repeats.note(helped=True)
+            return first
+        if not repeats.is_worthwhile:
+            return first
+        second = self._measure_once(bench, plan, attempt=1)
+        repeats.note(helped=not is_disturbed(second))
+        return settle_levels((first, second))[0]
+
+    def _measure_once(self, bench: Bench, plan: LoadPlan, *, attempt: int) -> LevelMeasurement:
+        progress = self._events.progress
+        progress.level_started(self._trial, plan.concurrency, len(plan.requests))
+        level = bench.measure(plan, attempt=attempt, request_done=progress.request_done)
+        self._levels.append(level)
+        self._events.keep_level(self._trial, level)
+        progress.level_done(self._trial, level)
+        return level
+
+    def _explain(self, server: RunningServer, error: SpectuneError) -> TrialFailed:
+        """What an unreadable or missing answer means: a server that died explains it better."""
+        adapter, clock = self._setup.adapter, self._setup.clock
+        if ended(server, clock, 1.0) is not None or isinstance(error, ServerUnreachable):
+            return post_mortem(adapter, server, clock, "between two levels", str(error))
+        return TrialFailed("bad_answer", f"{error} Its log: {server.log_path}.")
+
+    def _void(self, reason: str) -> Void:
+        assert self._effective is not None, "a trial is void only after its settings were read"
+        return Void(
+            trial=self._trial,
+            reason=reason,
+            effective=self._effective,
+            launch_s=self._launch_s or 0.0,
+            levels=settle_levels(self._levels),
+        )
+
+    def _failed(self, kind: FailureKind, detail: str, *, log: str) -> Failed:
+        return Failed(
+            trial=self._trial,
+            kind=kind,
+            detail=masked(detail, self._command, self._endpoint),
+            log_tail=masked(tail(log), self._command, self._endpoint),
+            effective=self._effective,
+            launch_s=self._launch_s,
+            levels=settle_levels(self._levels),
+        )

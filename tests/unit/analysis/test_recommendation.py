@@ -1,0 +1,64 @@
+import pytest
+
+from spectune.analysis.answers import answer
+from spectune.analysis.recommendation import Recommendation
+from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.testing.study_values import (
+    SpeedTable,
+    history_of,
+    make_completed,
+    make_failed,
+    make_history,
+    make_study,
+)
+
+
+def recommend(speeds: SpeedTable) -> Recommendation:
+    found = answer(history_of(speeds), lambda config: ("--steps", str(config.num_steps))).recommendation
+    assert found is not None
+    return found
+
+
+def test_the_least_mean_log_loss_wins_over_a_setting_that_is_best_at_one_level() -> None:
+    found = recommend({0: {1: 100, 16: 1000}, 1: {1: 160, 16: 950}, 4: {1: 200, 16: 500}})
+    assert found.config == SpecConfig.chain("eagle", 1)
+    assert found.launch_args == ("--steps", "1")
+    assert [level.speedup_over_off for level in found.levels] == pytest.approx([1.6, 0.95], rel=0.01)
+    assert [level.loss for level in found.levels] == pytest.approx([0.2, 0.05], abs=0.01)
+
+
+def test_off_is_recommended_when_it_is_best() -> None:
+    found = recommend({0: {1: 100, 16: 1000}, 1: {1: 90, 16: 700}})
+    assert found.config == OFF
+    assert found.alternative is not None
+    assert found.alternative.config == SpecConfig.chain("eagle", 1)
+    assert found.alternative.mean_ratio == pytest.approx((0.9 * 0.7) ** 0.5, rel=0.01)
+
+
+def test_a_mean_within_one_percent_goes_to_fewer_steps() -> None:
+    found = recommend({0: {1: 100}, 2: {1: 199.5}, 3: {1: 200}})
+    assert found.config.num_steps == 2
+    assert found.is_tie_rule
+
+
+def test_a_setting_that_lacks_a_level_is_not_recommended() -> None:
+    study = make_study(concurrency=(1, 8))
+    outcomes = (make_completed(1, 0, {1: 100, 8: 500}), make_completed(2, 1, {1: 900}))
+    found = answer(make_history(study, outcomes), lambda _config: ()).recommendation
+    assert found is not None
+    assert found.config == OFF
+    assert found.alternative is None
+
+
+def test_nothing_measured_is_nothing_recommended() -> None:
+    study = make_study(concurrency=(1,))
+    found = answer(make_history(study, (make_failed(1, 0),)), lambda _config: ())
+    assert found.recommendation is None
+    assert found.winners == ()
+
+
+def test_the_reasons_carry_step_time_beside_that_of_off() -> None:
+    level = recommend({0: {1: 100}, 2: {1: 160}}).levels[0]
+    assert level.tokens_per_step == pytest.approx(2.03, abs=0.01)
+    assert level.off_step_s == pytest.approx(0.01, rel=0.03)
+    assert level.step_s == pytest.approx(2 / 160, rel=0.03)

@@ -1,0 +1,55 @@
+import io
+
+from spectune.cli.progress import Pace, StudyProgress
+from spectune.testing.recording import FakeClock
+from spectune.testing.study_values import make_completed, make_failed
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def watch(stream: io.StringIO) -> str:
+    clock = FakeClock()
+    completed, failed = make_completed(1, 0, {1: 100}), make_failed(2, 1)
+    with StudyProgress(clock, Pace(max_trials=2, guess_s=10, seconds=[]), stream) as progress:
+        progress.trial_started(completed.trial)
+        progress.trial_ready(completed.trial, completed.effective, 1.5)
+        progress.level_started(completed.trial, 1, 60)
+        clock.advance(12)
+        progress.request_done()
+        progress.level_done(completed.trial, completed.levels[0])
+        progress.trial_done(completed)
+        progress.trial_started(failed.trial)
+        progress.trial_done(failed)
+    return stream.getvalue()
+
+
+def test_elsewhere_there_are_sparse_plain_lines() -> None:
+    assert watch(io.StringIO()).splitlines() == [
+        "[0.0 s] off: ready in 1.5 s, runs 48 requests at once",
+        "[12 s] off at 1: 100.0 tok/s",
+        "[12 s] eagle 1: no result: the server ran out of memory; lower --max-running-requests.",
+    ]
+
+
+def test_on_a_terminal_there_is_a_bar_with_the_time_left() -> None:
+    text = watch(Terminal())
+    assert "off at 1: 100.0 tok/s" in text
+    assert "left" in text
+
+
+def test_pace_learns_from_the_trials_that_ended() -> None:
+    pace = Pace(max_trials=4, guess_s=10, seconds=[])
+    assert pace.remaining_s(0) == 40
+    assert pace.share(5) == 5 / 40
+    pace.seconds.append(20.0)
+    assert pace.remaining_s(5) == 15 + 2 * 20
+    assert pace.share(5) == 25 / 80
+
+
+def test_a_slow_trial_never_passes_the_end() -> None:
+    pace = Pace(max_trials=1, guess_s=10, seconds=[])
+    assert pace.share(1000) == 1.0
+    assert pace.remaining_s(1000) == 0.0

@@ -1,0 +1,57 @@
+import pytest
+
+from spectune.cli.tune_options import NEWEST, parse_tune_options
+from spectune.errors import ConfigError
+
+
+def test_with_nothing_given_the_embedded_engine_is_searched_within_the_default_budget() -> None:
+    options = parse_tune_options([])
+    assert (options.command, options.num_steps, options.concurrency) == ((), None, (1, 4, 16, 32))
+    assert (options.budget_s, options.workload, options.topk) == (200.0, "python-code", 1)
+
+
+def test_what_follows_the_dashes_is_the_serve_command_word_for_word() -> None:
+    options = parse_tune_options(["--budget", "9", "--", "spectune", "serve", "--port", "1", "--", "--json"])
+    assert options.command == ("spectune", "serve", "--port", "1", "--", "--json")
+    assert (options.budget_s, options.json_file) == (9.0, "")
+
+
+def test_lists_are_read() -> None:
+    options = parse_tune_options(["--num-steps", "0..2,5", "--concurrency", "8,1"])
+    assert (options.num_steps, options.concurrency) == ((0, 1, 2, 5), (1, 8))
+
+
+def test_resume_takes_a_study_or_the_newest() -> None:
+    assert parse_tune_options(["--resume"]).resume == NEWEST
+    assert parse_tune_options(["--resume", "abc", "--json", "-"]).resume == "abc"
+
+
+def test_thorough_has_no_budget() -> None:
+    assert parse_tune_options(["--thorough"]).budget_s is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--frobnicate"], "unrecognized arguments: --frobnicate"),
+        (["--num-step", "3"], "--num-step"),
+        (["extra"], "unrecognized arguments: extra"),
+        (["--num-steps", "-1"], "--num-steps"),
+        (["--concurrency", "0"], "--concurrency"),
+        (["--method", "magic"], "--method"),
+        (["--topk", "0"], "--topk"),
+        (["--num-draft-tokens", "4"], "topk is 1"),
+        (["--budget", "0"], "--budget"),
+        (["--budget", "5", "--thorough"], "--budget or --thorough"),
+        (["--json"], "--json"),
+        (["--"], "a serve command must follow"),
+        (["--resume", "x", "--seed", "1"], "--seed"),
+        (["--resume", "x", "--thorough"], "--thorough"),
+        (["--json", "a", "--report", "a"], "differ"),
+    ],
+)
+def test_wrong_options_are_named(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_tune_options(words)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
