@@ -7,7 +7,7 @@ per level; methods without a model recommend the best they measured.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from spectune.planning.goals import Choice, per_level
 from spectune.planning.search import Finished, Situation, decide
 from spectune.planning.stopping import Budget
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
+MEASURED_BONUS = 1.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +71,21 @@ class Method(Protocol):
 
 
 def recommend(method: Method, seen: Seen, *, only_measured: bool = False) -> dict[int, Setting]:
-    """Setting per level: measured speed where there is one, the method's prediction elsewhere."""
+    """Setting per level; a predicted one only where it is more than 1 % better than every measured one."""
     settings = seen.launched if only_measured else seen.table.settings
-    found = {}
-    for level in seen.table.levels:
-        cells = [Cell(setting=s, concurrency=level) for s in settings]
-        cells = [c for c in cells if c in seen.table.truth]
-        values = {r.cell: r.output_tps for r in seen.rows}
-        guess = method.predict(seen, cells)
-        middle = guess[1] if guess else [values.get(c, 0.0) for c in cells]
-        scores = {c: float(m) for c, m in zip(cells, middle, strict=True)}
-        if scores:
-            found[level] = max(scores, key=lambda c: scores[c]).setting
-    return found
+    cells = [c for c in seen.table.truth if c.setting in settings]
+    values = {r.cell: r.output_tps for r in seen.rows}
+    guess = method.predict(seen, cells)
+    middle = guess[1] if guess else [values.get(c, 0.0) for c in cells]
+    scores = {
+        c: float(m) * (MEASURED_BONUS if c in values else 1.0) for c, m in zip(cells, middle, strict=True)
+    }
+    found: dict[int, Cell] = {}
+    for cell in sorted(scores):
+        best = found.setdefault(cell.concurrency, cell)
+        if scores[cell] > scores[best]:
+            found[cell.concurrency] = cell
+    return {level: cell.setting for level, cell in found.items()}
 
 
 @dataclass(slots=True)
@@ -295,6 +298,7 @@ class Ours:
             measured=frozenset(launched),
             launched=launched,
             goals=per_level(seen.table.levels),
+            needs_off=tolerance >= 0,
         )
         rng = np.random.default_rng(self.seed)
         step = decide(situation, prior=self.prior, budget=Budget(tolerance=tolerance), rng=rng)

@@ -30,21 +30,21 @@ def _ratio_warnings(speeds: Sequence[SpeedRow]) -> list[str]:
         for r in speeds
         if r.cell.concurrency == lowest and r.cell.setting.topk == 1 and not r.cell.setting.is_off
     ]
+    worst: tuple[float, str] = (CEILING, "")
     for slow in sorted(chains):
-        for fast in sorted(chains, reverse=True):
+        for fast in sorted(chains):
             j, k = slow.cell.setting.num_steps, fast.cell.setting.num_steps
+            if k <= j or slow.cell.workload != fast.cell.workload:
+                continue
             ratio, bound = fast.output_tps / slow.output_tps, (k + 1) / (j + 1)
-            if k > j and slow.cell.workload == fast.cell.workload and ratio > CEILING * bound:
-                where = "above" if ratio > bound else "near"
-                message = (
-                    f"acceptance {where} its ceiling: num_steps {k} is {ratio:.2f} times num_steps {j} at "
-                    "concurrency "
-                    f"{lowest}{_text(slow.cell.workload)}, and {bound:.2f} is the most that full acceptance "
-                    "allows; "
-                    f"{_CEILING_ADVICE}"
-                )
-                return [message]
-    return []
+            where = "above" if ratio > bound else "near"
+            message = (
+                f"acceptance {where} its ceiling: num_steps {k} is {ratio:.3f} times num_steps {j} at "
+                f"concurrency {lowest}{_text(slow.cell.workload)}, and {bound:.3f} is the most that full "
+                f"acceptance allows; {_CEILING_ADVICE}"
+            )
+            worst = max(worst, (ratio / bound, message))
+    return [worst[1]] if worst[1] else []
 
 
 def overload_warnings(rows: Sequence[SpeedRow]) -> tuple[str, ...]:

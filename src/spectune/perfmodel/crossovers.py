@@ -96,7 +96,7 @@ def _interval(
     num = max(2, int(_POINTS_PER_OCTAVE * np.log2(high / low)) + 1)
     points = sorted({round(p) for p in np.geomspace(low, high, num)} | {low, high})
     cells = tuple(Cell(setting=s, concurrency=p, workload=workload) for s in pair for p in points)
-    draws = sample(evidence, cells, prior=prior, rng=rng, is_smooth=True).lasting
+    draws = sample(evidence, cells, prior=prior, rng=rng, chance="smooth").lasting
     lead = draws[:, len(points) :] - draws[:, : len(points)]  # after − before, [draws, points]
     is_after = lead > 0
     first = np.where(is_after.any(axis=1), is_after.argmax(axis=1), len(points) - 1)

@@ -27,6 +27,7 @@ from spectune.perfmodel.evidence import Cell
 
 LENGTH_CONCURRENCY = 2.0  # octaves over which g and o stay alike
 LENGTH_STEPS = 1.0  # octaves of K + 1 over which g stays alike
+OFF_AT_ONE, OFF_OCTAVES = 0.5, 4.0  # o grows with the batch, as kernels do differ: ½ at C = 1, 2 at C = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +76,14 @@ def lasting_covariance(at: Coordinates, scales: EffectScales) -> Floats:
     same_level = (far == 0) & same_text
     both_off = at.is_off[:, None] & at.is_off[None, :]
     same_setting = at.setting[:, None] == at.setting[None, :]
+    growth = OFF_AT_ONE + at.octave / OFF_OCTAVES
     near = np.exp(-0.5 * (far / LENGTH_CONCURRENCY) ** 2)
     smooth = near * np.exp(-0.5 * (deep / LENGTH_STEPS) ** 2)
     total: Floats = (
         scales.level**2 * same_level
         + scales.text**2 * same_text
         + scales.smooth**2 * smooth
-        + scales.off**2 * near * both_off
+        + scales.off**2 * near * both_off * growth[:, None] * growth[None, :]
         + scales.setting**2 * same_setting
         + scales.cell**2 * (same_setting & same_level)
     )

@@ -3,7 +3,7 @@
 First in the flow of this package: evidence → fitting → posterior → prediction.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from spectune.errors import ConfigError
@@ -155,6 +155,10 @@ class Evidence:
     acceptance: tuple[AcceptanceRow, ...] = ()
     capacity: tuple[CapacityCurve, ...] = ()
     expert_share: float | None = None
+
+    def with_speeds(self, speeds: tuple[SpeedRow, ...]) -> "Evidence":
+        """The same with other measured speeds."""
+        return replace(self, speeds=speeds)
 
 
 OVERLOAD_SHARE = 0.8

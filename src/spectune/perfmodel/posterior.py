@@ -6,6 +6,7 @@ In a linear model the draws are exact; here the refit takes the curvature along.
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from spectune.perfmodel.fitting import Layout, layout_of, log_evidence, problem_
 from spectune.perfmodel.priors import Prior
 
 NUM_DRAWS = 200
+Chance = Literal["all", "seen", "smooth"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +79,24 @@ def sample(
     prior: Prior,
     rng: np.random.Generator,
     num_draws: int = NUM_DRAWS,
-    is_smooth: bool = False,
+    chance: Chance = "all",
 ) -> Posterior:
-    """Draws the surface at `cells`; with `is_smooth`, without effects of single levels and cells."""
+    """Draws the surface at `cells`.
+
+    Args:
+        evidence: what was measured.
+        cells: where to draw.
+        prior: what is known of any deployment.
+        rng: source of chance.
+        num_draws: surfaces drawn.
+        chance: which effects of single cells belong to what lasts: "all"; "seen", only those of measured
+            cells, as elsewhere they are no reason to measure; "smooth", neither levels' nor cells'.
+    """
     layout = layout_of(evidence, cells)
     hypotheses = hypotheses_of(evidence, layout, prior)
     counts = rng.multinomial(num_draws, [h.probability for h in hypotheses])
     parts = [
-        _sample_one(evidence, cells, layout, hypothesis, rng, int(count), is_smooth=is_smooth)
+        _sample_one(evidence, cells, layout, hypothesis, rng, int(count), chance=chance)
         for hypothesis, count in zip(hypotheses, counts, strict=True)
         if count
     ]
@@ -136,14 +148,14 @@ def _sample_one(
     rng: np.random.Generator,
     num_draws: int,
     *,
-    is_smooth: bool,
+    chance: Chance,
 ) -> Posterior:
     """Draws under one hypothesis."""
     capacity = (hypothesis.capacity,) * num_draws
     problem = problem_of(evidence, layout, hypothesis.prior, capacity[:1])
     rows = tuple(sorted(evidence.speeds))
     num_rows = len(rows)
-    spread = _spread(rows, cells, hypothesis.prior, is_smooth=is_smooth)
+    spread = _spread(rows, cells, hypothesis.prior, chance=chance)
     lasting = rng.standard_normal((num_draws, num_rows + len(cells))) @ spread.lasting_factor.T
     passing = rng.standard_normal((num_draws, num_rows + len(cells))) @ spread.passing_factor.T
     mean = problem.prior_mean + problem.prior_sd * rng.standard_normal((num_draws, len(problem.prior_mean)))
@@ -174,17 +186,22 @@ class _Spread:
     gain: Floats
 
 
-def _spread(rows: tuple[SpeedRow, ...], cells: tuple[Cell, ...], prior: Prior, *, is_smooth: bool) -> _Spread:
+def _spread(rows: tuple[SpeedRow, ...], cells: tuple[Cell, ...], prior: Prior, *, chance: Chance) -> _Spread:
     num_rows, fresh = len(rows), 1 + max(r.launch for r in rows)
     at = effects.coordinates((*(r.cell for r in rows), *cells))
     launch = np.array([*(r.launch for r in rows), *(fresh for _ in cells)], dtype=np.int64)
-    log_sd = np.array([*(r.log_sd for r in rows), *(0.0 for _ in cells)])
+    usual = sum(r.log_sd for r in rows) / num_rows  # one more measurement is as noisy as those made
+    log_sd = np.array([*(r.log_sd for r in rows), *(usual for _ in cells)])
     lasting = effects.lasting_covariance(at, prior.scales)
-    if is_smooth:
-        smooth = effects.lasting_covariance(at, replace(prior.scales, level=0.0, cell=0.0))
-        smooth[:num_rows, :num_rows] = lasting[:num_rows, :num_rows]
-        lasting = smooth
     passing = effects.passing_covariance(at, launch, prior.scales, log_sd)
+    if chance != "all":
+        scales = replace(prior.scales, cell=0.0, level=0.0 if chance == "smooth" else prior.scales.level)
+        kept = effects.lasting_covariance(at, scales)
+        seen = {row.cell for row in rows} if chance == "seen" else set()
+        is_own = np.array([True] * num_rows + [cell in seen for cell in cells])
+        both = is_own[:, None] & is_own[None, :]
+        lasting = np.where(both, lasting, kept)
+        passing = passing + np.diag(np.where(is_own, 0.0, prior.scales.cell**2))
     known = lasting[:num_rows, :num_rows] + passing[:num_rows, :num_rows]
     return _Spread(
         lasting_factor=np.linalg.cholesky(lasting + 1e-10 * np.eye(len(lasting))),

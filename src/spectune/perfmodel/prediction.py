@@ -76,6 +76,21 @@ class CapacityCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NextMeasurement:
+    """What to measure next.
+
+    Attributes:
+        setting: setting to launch.
+        concurrency: levels to measure.
+        value: share of speed it is expected to gain, mean over levels.
+    """
+
+    setting: Setting
+    concurrency: tuple[int, ...]
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """All answers about one deployment."""
 

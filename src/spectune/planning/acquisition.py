@@ -4,7 +4,8 @@ Symbols
     U    utility of each choice                                    [draws, choices]
     M    what measuring the cells would read                       [draws, cells]
     G    regression of U on M over the draws                       [choices, cells]
-    V    E[max_k E(U_k | M)] − max_k E(U_k), never below 0         log units, a share of speed
+    V    E[max_k' E(U_k' | M)] − max_k E(U_k), never below 0       log units, a share of speed
+         k over measured choices, k' over those and the newly read: a prediction is never settled on
 
 Source: knowledge gradient, Frazier, Powell & Dayanik (2009), with the linear-Gaussian update taken from the
 draws (MODEL study, section 6).
@@ -58,19 +59,46 @@ class Worth:
 
 
 def worth_of(
-    posterior: Posterior, goals: Sequence[Goal], choices: Sequence[Choice], candidate: Candidate
+    posterior: Posterior,
+    goals: Sequence[Goal],
+    choices: Sequence[Choice],
+    candidate: Candidate,
+    measured: frozenset[Choice],
 ) -> Worth:
-    """Knowledge gradient of a candidate."""
+    """Knowledge gradient of a candidate, where only what was measured may be settled on."""
+    read = readings(posterior, (candidate.choice,), candidate.concurrency)
+    after = measured | {candidate.choice}
+    values = [
+        value_of_reading(utility(posterior, goal, choices), read, Allowed.of(choices, measured, after))
+        for goal in goals
+    ]
+    return Worth(candidate=candidate, value=float(np.mean(values)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """Choices that may be settled on, as indices: now, and after the reading."""
+
+    now: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @classmethod
+    def of(cls, choices: Sequence[Choice], now: frozenset[Choice], after: frozenset[Choice]) -> "Allowed":
+        """Indices of the choices in each set."""
+        return cls(
+            now=tuple(i for i, choice in enumerate(choices) if choice in now),
+            after=tuple(i for i, choice in enumerate(choices) if choice in after),
+        )
+
+
+def readings(posterior: Posterior, choices: Sequence[Choice], concurrency: Sequence[int]) -> Floats:
+    """What measuring these choices at these levels would read, every text, [draws, cells]."""
     places = [
         i
         for i, cell in enumerate(posterior.cells)
-        if cell.setting == candidate.choice.setting
-        and cell.lever == candidate.choice.lever
-        and cell.concurrency in candidate.concurrency
+        if Choice(setting=cell.setting, lever=cell.lever) in choices and cell.concurrency in concurrency
     ]
-    read = posterior.measured[:, places]
-    values = [_gain(utility(posterior, goal, choices), read) for goal in goals]
-    return Worth(candidate=candidate, value=float(np.mean(values)))
+    return posterior.measured[:, places]
 
 
 def expected_losses(posterior: Posterior, goal: Goal, choices: Sequence[Choice]) -> Floats:
@@ -80,15 +108,16 @@ def expected_losses(posterior: Posterior, goal: Goal, choices: Sequence[Choice])
     return losses
 
 
-def _gain(draws: Floats, read: Floats) -> float:
-    """V for one goal."""
+def value_of_reading(draws: Floats, read: Floats, allowed: Allowed) -> float:
+    """V for one goal: U as `draws` [draws, choices], M as `read` [draws, cells]."""
     mean = draws.mean(axis=0)
     centred, seen = draws - mean, read - read.mean(axis=0)
     gram = seen.T @ seen
     gram += RIDGE * len(seen) * np.eye(len(gram))
     expected = seen @ np.linalg.solve(gram, seen.T @ centred)  # E(U | M) − E(U), [draws, choices]
     expected *= _shrinkage(centred, expected, read.shape[1])
-    return max(0.0, float((mean + expected).max(axis=1).mean() - mean.max()))
+    then = (mean + expected)[:, list(allowed.after)].max(axis=1).mean()
+    return max(0.0, float(then - mean[list(allowed.now)].max()))
 
 
 def _shrinkage(centred: Floats, expected: Floats, num_cells: int) -> Floats:

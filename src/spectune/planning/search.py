@@ -83,6 +83,7 @@ def decide(
         prior=prior,
         rng=rng,
         num_draws=NUM_DRAWS,
+        chance="seen",
     )
     return _next_or_stop(situation, posterior, waiting, budget)
 
@@ -102,7 +103,9 @@ def _next_or_stop(
 
 def rank(situation: Situation, posterior: Posterior, candidates: Sequence[Candidate]) -> tuple[Worth, ...]:
     """Candidates by value per second, best first; ties to fewer steps."""
-    worths = [worth_of(posterior, situation.goals, situation.choices, c) for c in candidates]
+    worths = [
+        worth_of(posterior, situation.goals, situation.choices, c, situation.measured) for c in candidates
+    ]
     return tuple(sorted(worths, key=lambda w: (-w.rate, w.candidate.choice.setting)))
 
 
@@ -118,7 +121,7 @@ def _best_launch(
     ranked = rank(situation, posterior, candidates)
     best = ranked[0]
     if best.value < CONFIRM_VALUE:
-        unsure = max(stands, key=lambda s: s.loss)
+        unsure = max(stands, key=lambda s: s.open_loss)
         rival = unsure.rivals[0] if unsure.rivals else best.candidate.choice
         return Launch(choice=rival, why=f"to confirm the best setting of {unsure.goal.name}")
     return Launch(
