@@ -10,6 +10,9 @@ log(tokens/s). By the delta method (ratio of sums) u_i = T_i/ΣT − D_i/ΣD and
 n/(n−1) · Σ u_i². The same prompts are sent in the same order to every setting, so the difference of two
 settings has the variance of u_i(a) − u_i(b): what the prompts themselves vary by cancels.
 
+A level that other processes disturbed is a lower bound: had it had their share of a core, it could have run
+up to 1/(1 − share) faster. The interval is widened by that much on the side it would move to.
+
 Two launches of the same server differ by more than their prompts explain. A study with one launch per
 setting cannot measure that, so a launch's standard deviation enters as a prior (public tables of repeated
 launches show about 1.5 %).
@@ -19,7 +22,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from spectune.domain.measurement import LevelMeasurement, RequestRecord
 from spectune.metrics.summary import LevelSummary, summarise_level
@@ -29,6 +31,7 @@ LAUNCH_SD = 0.015
 TIE_SHARE = 0.01
 """Settings closer than this are a tie, and the one with fewer steps is taken."""
 _MIN_PAIRS = 5
+_LARGEST_SHARE = 0.95  # of one core; beyond it nothing is known of the level, and the interval says so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +84,35 @@ def compare(first: MeasuredLevel, second: MeasuredLevel, *, launch_sd: float = L
     if prompts is None:
         return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=None)
     sd, degrees = prompts
-    half = float(stdtrit(degrees, 0.5 + CI_LEVEL / 2)) * math.hypot(sd, math.sqrt(2) * launch_sd)
+    half = student_t_975(degrees) * math.hypot(sd, math.sqrt(2) * launch_sd)
+    low, high = math.exp(log_ratio - half), math.exp(log_ratio + half)
     return SpeedDifference(
-        ratio=math.exp(log_ratio), ratio_ci=(math.exp(log_ratio - half), math.exp(log_ratio + half))
+        ratio=math.exp(log_ratio), ratio_ci=(low / _headroom(second), high * _headroom(first))
     )
+
+
+def _headroom(level: MeasuredLevel) -> float:
+    """How much faster a disturbed level could have run; 1 for an undisturbed one."""
+    if not level.summary.disturbed:
+        return 1.0
+    return 1 / (1 - min(level.summary.foreign_cpu_share or 0.0, _LARGEST_SHARE))
+
+
+def student_t_975(degrees: int) -> float:
+    """The 97.5 % point of Student's t: Abramowitz and Stegun, 26.7.5; from 4 degrees on within 0.002.
+
+    >>> round(student_t_975(10), 3), round(student_t_975(10_000), 3)
+    (2.228, 1.96)
+    """
+    z = 1.959964
+    terms: tuple[float, ...] = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return math.fsum(term / degrees**power for power, term in enumerate(terms))
 
 
 def _paired_sd(

@@ -1,11 +1,13 @@
 """Ctrl-C, SIGTERM and a closed terminal: the first one unwinds the work, later ones do not disturb that."""
 
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+Handler = Callable[[int, FrameType | None], object] | int | None
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -19,13 +21,14 @@ class Interrupted(SystemExit):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turns the first signal into `Interrupted`; ignores more of them while the work unwinds."""
+    """Turns the first signal into `Interrupted`; more of them are ignored from then on, to the very end."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     ignored = {number for number in _SIGNALS if before[number] == signal.SIG_IGN}
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         for each in _SIGNALS:
-            signal.signal(each, _wait_please)
+            signal.signal(each, signal.SIG_IGN)
+        os.write(sys.stderr.fileno(), b"spectune: stopping the server, a moment\n")  # safe in a handler
         raise Interrupted(number)
 
     for number in _SIGNALS:
@@ -33,10 +36,15 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, interrupt)
     try:
         yield
-    finally:
-        for number in _SIGNALS:
-            signal.signal(number, before[number])
+    except Interrupted:
+        raise
+    except BaseException:
+        _restore(before)
+        raise
+    else:
+        _restore(before)
 
 
-def _wait_please(_number: int, _frame: FrameType | None) -> None:
-    sys.stderr.write("stopping the server, a moment\n")
+def _restore(handlers: dict[signal.Signals, Handler]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

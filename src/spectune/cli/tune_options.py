@@ -152,6 +152,11 @@ def _check(options: TuneOptions) -> None:
             "--num-draft-tokens: `num_draft_tokens = num_steps + 1 when topk is 1` must hold; leave it out, "
             "or give --topk 2 or more."
         )
+    if "seed" in options.given and options.workload != DEFAULT_WORKLOAD:
+        raise ConfigError(
+            f"--seed: `it belongs to the built-in workload {DEFAULT_WORKLOAD}` must hold, got --workload "
+            f"{options.workload}; leave it out."
+        )
     question = {"workload", "concurrency", "seed", "num_steps", "method", "topk", "num_draft_tokens"}
     changed = sorted(options.given & (question | {"budget", "thorough"}))
     if options.resume and changed:

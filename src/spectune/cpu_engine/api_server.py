@@ -23,6 +23,7 @@ from spectune.cpu_engine.weights import MODELS
 
 MODEL_NAME = "spectune-python-9m"
 MAX_BODY_BYTES = 4 * 2**20
+STOP_WAIT_S = 1.0
 OPEN_PATHS = ("/health", "/metrics")
 ALGORITHMS = {"eagle": "EAGLE", "draft_model": "STANDALONE", "ngram": "NGRAM", "off": None}
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -72,14 +73,17 @@ async def _serve(options: EngineOptions, server: ServerOptions, listener: socket
     try:
         ready = await front.wait_ready()
         runner = web.AppRunner(
-            Api(front, ready, options, server).application(), handler_cancellation=True, access_log=None
+            Api(front, ready, options, server).application(),
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=STOP_WAIT_S,
         )
         await runner.setup()
         await web.SockSite(runner, listener, backlog=1024).start()
         print(f"spectune serve: ready on {server.host}:{listener.getsockname()[1]}", flush=True)
         front.gone.add_done_callback(lambda _: stop.set())
         await stop.wait()
-        await runner.shutdown()
+        await runner.cleanup()
     except EngineGone as error:
         print(f"spectune serve: {error}", file=sys.stderr)
         return 1
@@ -202,6 +206,7 @@ class Api:
                 "speculative_num_steps": options.num_steps if is_on else None,
                 "speculative_eagle_topk": options.topk if is_on else None,
                 "speculative_num_draft_tokens": options.num_draft_tokens if is_on else None,
+                "speculative_schedule": str(options.schedule) if options.schedule else None,
                 "max_running_requests": self._ready.max_running_requests,
                 "max_total_num_tokens": self._ready.max_total_num_tokens,
                 "context_length": self._ready.context_length,

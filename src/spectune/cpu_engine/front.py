@@ -1,16 +1,20 @@
 """The front's side of the engine: starts the process, routes tokens to the requests that wait for them."""
 
 import asyncio
+import contextlib
 import itertools
 import multiprocessing
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from spectune.cpu_engine.messages import Broken, Cancel, Flush, Flushed, Ready, StepOutput, Submit
 from spectune.cpu_engine.options import EngineOptions
 from spectune.cpu_engine.stats import Stats
-from spectune.cpu_engine.worker import run_worker
 
+WORKER = "spectune.cpu_engine.worker"
+IDLE_STOP_WAIT_S = 0.2
 STOP_WAIT_S = 5.0
 
 
@@ -31,11 +35,11 @@ class EngineFront:
     """Owns the engine process. All methods belong to one event loop."""
 
     def __init__(self, options: EngineOptions) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=run_worker, args=(options, theirs), name="spectune-engine")
-        self._process.start()
-        theirs.close()
+        self._connection, theirs = multiprocessing.Pipe()
+        with theirs:
+            words = [sys.executable, "-m", WORKER, str(theirs.fileno())]
+            self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        self._connection.send(options)
         self._streams: dict[int, asyncio.Queue[Piece | None]] = {}
         self._flushes: list[asyncio.Future[bool]] = []
         self._ids = itertools.count(1)
@@ -73,8 +77,9 @@ class EngineFront:
                 if piece.finish:
                     return
         finally:
-            if self._streams.pop(request.request_id, None) is not None and not self.gone.done():
-                self._send(Cancel(request.request_id))
+            if self._streams.pop(request.request_id, None) is not None:
+                with contextlib.suppress(EngineGone):  # then there is nothing left to cancel
+                    self._send(Cancel(request.request_id))
 
     async def flush(self) -> bool:
         """Empties the prefix cache; False when the engine was busy and did not."""
@@ -88,13 +93,12 @@ class EngineFront:
         if not self.gone.done():
             asyncio.get_running_loop().remove_reader(self._connection.fileno())
         self._connection.close()
-        self._process.join(0.2)  # idle engines go at once; a busy one is in a step
-        if self._process.is_alive():
-            self._process.terminate()
-            self._process.join(STOP_WAIT_S)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        for wait_s, end in ((IDLE_STOP_WAIT_S, self._process.terminate), (STOP_WAIT_S, self._process.kill)):
+            try:
+                self._process.wait(wait_s)
+            except subprocess.TimeoutExpired:
+                end()
+        self._process.wait()
 
     def _send(self, message: Submit | Cancel | Flush) -> None:
         try:
@@ -104,8 +108,7 @@ class EngineFront:
 
     def _receive(self) -> None:
         try:
-            while self._connection.poll():
-                self._route(self._connection.recv())
+            self._route(self._connection.recv())  # called again while there is more
         except (EOFError, OSError):
             self._fail()
 
@@ -126,8 +129,9 @@ class EngineFront:
 
     def _fail(self) -> None:
         asyncio.get_running_loop().remove_reader(self._connection.fileno())
-        self._process.join(1.0)
-        self.gone.set_result(f"the engine process died (exit status {self._process.exitcode})")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        self.gone.set_result(f"the engine process died (exit status {self._process.returncode})")
         for queue in self._streams.values():
             queue.put_nowait(None)
         for flush in self._flushes:

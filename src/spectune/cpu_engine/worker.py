@@ -6,6 +6,7 @@ It is a process of its own because a busy Python thread beside it slows graph ca
 import ctypes
 import select
 import signal
+import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
@@ -17,10 +18,11 @@ from spectune.cpu_engine.options import EngineOptions
 _PR_SET_PDEATHSIG = 1
 
 
-def run_worker(options: EngineOptions, connection: Connection) -> None:
-    """Serves the front at the other end of `connection` until it closes."""
+def run_worker(connection: Connection) -> None:
+    """Serves the front at the other end of `connection`, which first says the options, until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the front decides
     die_with_parent()
+    options: EngineOptions = connection.recv()
     try:
         engine, ready = build_engine(options)
     except (ValueError, OSError, KeyError) as error:
@@ -62,3 +64,7 @@ def _take(engine: Engine, connection: Connection) -> None:
             connection.send(StepOutput(stats=engine.stats))
         case Flush():
             connection.send(Flushed(engine.flush()))
+
+
+if __name__ == "__main__":
+    run_worker(Connection(int(sys.argv[1])))

@@ -10,7 +10,7 @@ Source: proc(5).
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,9 @@ class CpuReading:
     at_s: float
     busy_s: float
     ours_s: float
+
+
+CpuReader = Callable[[float, Iterable[int]], CpuReading | None]
 
 
 def read_cpu(at_s: float, root_pids: Iterable[int]) -> CpuReading | None:

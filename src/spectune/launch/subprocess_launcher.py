@@ -39,7 +39,10 @@ class SubprocessLauncher:
         self._log_folder, self._clock, self._drain_s = log_folder, clock, drain_s
 
     def start(self, command: Command, endpoint: Endpoint, *, name: str) -> "SubprocessServer":
-        """Starts the command; its environment is ours plus the command's."""
+        """Starts the command; its environment is ours plus the command's.
+
+        To be called from a thread that lives as long as the tuner: the kernel ends the server with it.
+        """
         check_port_free(endpoint)
         log_path = self._log_folder / f"{name}.log"
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import Study
 from spectune.report import numbers
-from spectune.report.document import Document, Items, Paragraph, Section, Table
+from spectune.report.document import Document, Items, Paragraph, Section
 
 PLAN_SCHEMA = "spectune.plan/1"
 
@@ -58,8 +58,8 @@ def plan_document(plan: StudyPlan) -> Document:
     """The plan as a page."""
     study = plan.study
     levels = numbers.listing([str(level) for level in study.concurrency])
-    rows = tuple(
-        (setting.config.label, " ".join(setting.launch_args) or setting.obstacle or "no flags")
+    settings = tuple(
+        f"{setting.config.label}: {' '.join(setting.launch_args) or setting.obstacle or 'no flags'}"
         for setting in plan.settings
     )
     facts = (
@@ -72,7 +72,7 @@ def plan_document(plan: StudyPlan) -> Document:
         title="spectune plan (nothing was started)",
         lead=(Items(items=facts),),
         sections=(
-            Section(title="Settings", blocks=(Table(head=("setting", "launch arguments"), rows=rows),)),
+            Section(title="Settings", blocks=(Items(items=settings),)),
             Section(title="Launches and time", blocks=(Paragraph(text=_effort(plan)),)),
         ),
     )

@@ -20,6 +20,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from spectune.domain.spec_config import SpecConfig
+from spectune.errors import ConfigError
 from spectune.testing.faults import Fault, Faults
 from spectune.testing.simulated_engine import SimulatedEngine
 from spectune.testing.simulated_front import METHODS, SimulatedServer
@@ -37,11 +38,18 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=30000)
     parser.add_argument("--api-key", default="")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--sim-fault", action="append", default=[], type=Fault.parse)
+    parser.add_argument("--sim-fault", action="append", default=[], type=_fault)
     parser.add_argument("--sim-acceptance", type=float, default=0.75)
     parser.add_argument("--sim-time-scale", type=float, default=1.0)
     parser.add_argument("--sim-start-s", type=float, default=0.0)
     return parser.parse_args(argv)
+
+
+def _fault(text: str) -> Fault:
+    try:
+        return Fault.parse(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def requested_config(arguments: argparse.Namespace) -> SpecConfig:

@@ -2,13 +2,14 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from spectune.clock import SystemClock
 from spectune.domain.command import Command
 from spectune.engines.embedded import EmbeddedAdapter
+from spectune.launch.foreign_cpu import CpuReader, CpuReading
 from spectune.launch.launcher import RunningServer
 from spectune.launch.readiness import wait_until_ready
 from spectune.launch.subprocess_launcher import SubprocessLauncher
@@ -17,6 +18,12 @@ from spectune.tuning.bench import generation_probe
 from spectune.tuning.run_trial import TrialEvents, TrialRunner, TrialSetup
 from spectune.workloads.prompts import PromptPool
 from spectune.workloads.request_file import request_file_pool
+
+
+def quiet_machine(at_s: float, root_pids: Iterable[int]) -> CpuReading:
+    """Readings of a machine on which nobody else does anything."""
+    del root_pids
+    return CpuReading(at_s=at_s, busy_s=0.0, ours_s=0.0)
 
 
 def simulated_command(*flags: str, port: int | None = None) -> Command:
@@ -58,8 +65,9 @@ def simulated_runner(
     concurrency: tuple[int, ...] = (1, 4),
     hang_s: float = 1.5,
     ready_deadline_s: float = 20.0,
+    read_cpu: CpuReader = quiet_machine,
 ) -> TrialRunner:
-    """A runner that measures a trial of two levels in about two seconds."""
+    """A runner that measures a trial of two levels in about two seconds, on a machine that seems quiet."""
     setup = TrialSetup(
         adapter=EmbeddedAdapter(ready_deadline_s=ready_deadline_s),
         launcher=SubprocessLauncher(log_folder, SystemClock(), drain_s=1.0),
@@ -70,6 +78,7 @@ def simulated_runner(
         max_settings=2,
         clock=SystemClock(),
         hang_s=hang_s,
+        read_cpu=read_cpu,
     )
     calls = TrialEvents(progress=events, keep_plans=events.keep_plans, keep_level=events.keep_level)
     return TrialRunner(setup, calls)

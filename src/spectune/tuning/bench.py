@@ -12,13 +12,13 @@ from spectune.domain.workload import LoadPlan, PlannedRequest
 from spectune.engines import openai
 from spectune.engines.adapter import EngineAdapter, ServerTraces
 from spectune.errors import ProtocolError
-from spectune.launch.foreign_cpu import CpuReading, foreign_share, read_cpu
+from spectune.launch.foreign_cpu import CpuReader, CpuReading, foreign_share, read_cpu
 from spectune.launch.http_probe import HttpAnswer, fetch
 from spectune.launch.launcher import RunningServer
 from spectune.launch.readiness import GenerationProbe
 from spectune.loadgen.driver import LoadLimits, LoadRun, run_load
 from spectune.loadgen.stream_client import LoadTarget
-from spectune.tuning.failure import TrialFailed, tail
+from spectune.tuning.trial_failure import TrialFailed, tail
 
 _ASK_S = 10.0
 _FLUSH_S = 5.0
@@ -36,6 +36,7 @@ class Bench:
         target: how the load client reaches it.
         clock: source of time.
         hang_s: how long it may give no byte under load.
+        read_cpu: tells CPU time, ours and all.
     """
 
     adapter: EngineAdapter
@@ -43,6 +44,7 @@ class Bench:
     target: LoadTarget
     clock: Clock
     hang_s: float
+    read_cpu: CpuReader = read_cpu
 
     def measure(self, plan: LoadPlan, *, attempt: int, request_done: Callable[[], None]) -> LevelMeasurement:
         """Flush, warm-up, counted load with counters and foreign CPU around it.
@@ -97,7 +99,7 @@ class Bench:
         return self.adapter.read_counters(ask(self.server, self.adapter.counters_request()))
 
     def _cpu(self) -> CpuReading | None:
-        return read_cpu(self.clock.monotonic_s(), (os.getpid(), *self.server.process_ids()))
+        return self.read_cpu(self.clock.monotonic_s(), (os.getpid(), *self.server.process_ids()))
 
     def _flush(self) -> None:
         """Empties the prefix cache; a server that is still busy is asked again for a while."""
@@ -117,7 +119,10 @@ class Bench:
         errors = [record.error for record in run.records if record.error]
         progress = f"{what}, after {len(run.records) - len(errors)} of {num_planned} requests"
         if run.abort is not None and run.abort.kind != "failing":
-            raise post_mortem(self.adapter, self.server, self.clock, progress, run.abort.detail)
+            wait_s = _DYING_S if run.abort.kind == "hang" else _POST_MORTEM_S
+            raise post_mortem(
+                self.adapter, self.server, self.clock, progress, run.abort.detail, wait_s=wait_s
+            )
         if run.abort is None and (not run.records or len(errors) < len(run.records)):
             return
         last = run.abort.detail if run.abort else f"all requests failed; last: {errors[-1]}"
@@ -175,6 +180,7 @@ def post_mortem(
     symptom: str,
     *,
     was_ready: bool = True,
+    wait_s: float = _POST_MORTEM_S,
 ) -> TrialFailed:
     """The failure of a server that died or fell silent, from its exit status and log.
 
@@ -185,8 +191,9 @@ def post_mortem(
         when: what was being done.
         symptom: what was seen from outside; told only when the server still runs.
         was_ready: whether it had given a real generation.
+        wait_s: how long to wait for its end.
     """
-    status = ended(server, clock, _POST_MORTEM_S)
+    status = ended(server, clock, wait_s)
     log_tail = tail(server.log_text())
     found = adapter.diagnose(ServerTraces(exit_status=status, log_tail=log_tail, was_ready=was_ready))
     story = [when, symptom, found.cause] if status is None else [when, found.cause]

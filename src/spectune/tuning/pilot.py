@@ -6,8 +6,8 @@ from spectune.loadgen.driver import LoadRun
 from spectune.metrics.steady_state import steady_window
 from spectune.metrics.throughput import output_speed
 from spectune.tuning.bench import Bench
-from spectune.tuning.failure import TrialFailed
 from spectune.tuning.sizing import PilotReading
+from spectune.tuning.trial_failure import TrialFailed
 from spectune.workloads.load_plan import pilot_requests
 from spectune.workloads.prompts import Prompt, PromptPool
 

@@ -28,17 +28,18 @@ from spectune.errors import (
     ServerUnreachable,
     SpectuneError,
 )
+from spectune.launch.foreign_cpu import CpuReader, read_cpu
 from spectune.launch.launcher import Launcher, RunningServer
 from spectune.launch.readiness import wait_until_ready
 from spectune.loadgen.usage_mode import find_load_target
 from spectune.metrics.summary import is_disturbed, settle_levels
 from spectune.tuning.audit import settings_differ, speculation_differs
 from spectune.tuning.bench import Bench, ended, generation_probe, post_mortem, read_effective
-from spectune.tuning.failure import TrialFailed, TrialVoid, masked, tail
 from spectune.tuning.pilot import num_pilot_prompts, run_pilot
 from spectune.tuning.progress import Progress
 from spectune.tuning.repeat_policy import RepeatPolicy
 from spectune.tuning.sizing import size_levels
+from spectune.tuning.trial_failure import TrialFailed, TrialVoid, masked, tail
 from spectune.workloads.load_plan import plan_levels
 from spectune.workloads.prompts import PromptPool
 
@@ -57,6 +58,7 @@ class TrialSetup:
         max_settings: settings that may come, off included.
         clock: source of time.
         hang_s: how long a server under load may give no byte at all.
+        read_cpu: tells CPU time, ours and all.
     """
 
     adapter: EngineAdapter
@@ -68,6 +70,7 @@ class TrialSetup:
     max_settings: int
     clock: Clock
     hang_s: float = 20.0
+    read_cpu: CpuReader = read_cpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +193,14 @@ class _Sitting:
             clock=clock,
             timeout_s=setup.hang_s,
         )
-        bench = Bench(adapter=adapter, server=server, target=target, clock=clock, hang_s=setup.hang_s)
+        bench = Bench(
+            adapter=adapter,
+            server=server,
+            target=target,
+            clock=clock,
+            hang_s=setup.hang_s,
+            read_cpu=setup.read_cpu,
+        )
         return bench, effective
 
     def _check_settings(self, effective: EffectiveSettings) -> None:

@@ -8,7 +8,9 @@
     cell_s   (budget − settings · (launch + 0.5)) ÷ (settings · levels)          s
     n        requests: n · m ÷ R + d ÷ 2 + warm-up = cell_s                      1
 
-The speed is that of the first launch, speculation off; faster settings leave time over.
+The speed is that of the first launch, speculation off; faster settings leave time over. A level has at least
+three waves (two where prompts are few), whatever the budget: the first fills the slots, the last empties
+them.
 """
 
 import math
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 
 from spectune.workloads.load_plan import WARMUP_TOKENS, LevelSize
 
-MIN_REQUESTS, MIN_WAVES = 12, 2
+MIN_REQUESTS, MIN_WAVES, WANTED_WAVES = 12, 2, 3
 THOROUGH_REQUESTS, THOROUGH_WAVES = 200, 8
 _STOP_S = 0.5
 _MAX_SPREAD_S = 2.0
@@ -47,7 +49,7 @@ def size_levels(
     launch_s: float,
     num_prompts: int,
 ) -> tuple[LevelSize, ...]:
-    """One size per level: what the budget allows, at least two waves, within the prompts there are.
+    """One size per level: what the budget allows, at least three waves, within the prompts there are.
 
     When even the least does not fit into the prompts, it is returned all the same and planning refuses it.
 
@@ -70,7 +72,7 @@ def size_levels(
             concurrency=level.concurrency,
             num_requests=num_requests,
             num_warmup=num_warmup,
-            spread_s=min(level.request_s / 2, _MAX_SPREAD_S) if level.concurrency > 1 else 0.0,
+            spread_s=min(level.request_s / 3, _MAX_SPREAD_S) if level.concurrency > 1 else 0.0,
         )
         for level, num_requests, num_warmup in zip(levels, *_fit(levels, wanted, num_prompts), strict=True)
     )
@@ -88,7 +90,7 @@ class _Level:
 
     @property
     def min_requests(self) -> int:
-        return max(MIN_WAVES * self.concurrency, MIN_REQUESTS)
+        return max(WANTED_WAVES * self.concurrency, MIN_REQUESTS)
 
     def requests_in(self, cell_s: float) -> int:
         warmup_s = self.concurrency * WARMUP_TOKENS / self.output_tps
@@ -107,7 +109,7 @@ def _speed(readings: Sequence[PilotReading], concurrency: int) -> tuple[float, f
 
 
 def _fit(levels: Sequence[_Level], wanted: Sequence[int], num_prompts: int) -> tuple[list[int], list[int]]:
-    """Counted and warm-up requests per level, cut to the prompts: first to two waves, then to one."""
+    """Counted and warm-up requests per level, cut to the prompts: first to three waves, then to two."""
     warmup = [level.concurrency for level in levels]
     least = [level.min_requests for level in levels]
     if sum(wanted) + sum(warmup) <= num_prompts:

@@ -103,7 +103,9 @@ def pool_of(
 
 def _source_texts(jsonl: str) -> list[str]:
     texts: list[str] = []
-    for number, line in enumerate(jsonl.splitlines(), start=1):
+    for number, line in enumerate(jsonl.split("\n"), start=1):  # not splitlines: form feeds stand in code
+        if not line.strip():
+            continue
         try:
             entry: object = json.loads(line)
         except ValueError:
@@ -122,10 +124,10 @@ def _line_starts(text: str) -> list[int]:
     """Offsets of the lines that are not blank."""
     starts: list[int] = []
     offset = 0
-    for line in text.splitlines(keepends=True):
+    for line in text.split("\n"):
         if line.strip():
             starts.append(offset)
-        offset += len(line)
+        offset += len(line) + 1
     return starts
 
 

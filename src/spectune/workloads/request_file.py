@@ -38,7 +38,7 @@ def read_requests(jsonl: str, *, name: str) -> tuple[tuple[Prompt, ...], tuple[s
     """
     prompts: dict[str, Prompt] = {}
     repeats = unlimited = forced = 0
-    for number, line in enumerate(jsonl.splitlines(), start=1):
+    for number, line in enumerate(jsonl.split("\n"), start=1):  # not splitlines: U+2028 may stand in a text
         if not line.strip():
             continue
         request = _Line(name, number, line)

@@ -47,6 +47,7 @@ def test_thorough_has_no_budget() -> None:
         (["--"], "a serve command must follow"),
         (["--resume", "x", "--seed", "1"], "--seed"),
         (["--resume", "x", "--thorough"], "--thorough"),
+        (["--seed", "3", "--workload", "x.jsonl"], "--seed"),
         (["--json", "a", "--report", "a"], "differ"),
     ],
 )

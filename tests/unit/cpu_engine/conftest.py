@@ -9,11 +9,11 @@ import pytest
 from spectune.cpu_engine.draft_graph import DraftModel
 from spectune.cpu_engine.drafter import Drafter, ModelDrafter, NgramDrafter, NoDrafter
 from spectune.cpu_engine.engine import Engine
-from spectune.cpu_engine.graph_builder import GraphBuilder
 from spectune.cpu_engine.layers import Weights
 from spectune.cpu_engine.messages import Submit
 from spectune.cpu_engine.model_config import ModelConfig
 from spectune.cpu_engine.options import EngineOptions
+from spectune.cpu_engine.schedule import fixed
 from spectune.cpu_engine.target import Target
 from spectune.cpu_engine.tree_drafter import TreeDrafter
 
@@ -96,6 +96,11 @@ class TinyModels:
     draft: DraftModel
     head: DraftModel
 
+    def draft_logits(self, tokens: list[int]) -> np.ndarray:
+        """The stand-alone draft's scores after `tokens` by the slow reference [vocab]."""
+        last: np.ndarray = reference_logits(self.draft.config, self.draft.weights, tokens)[-1]
+        return last
+
     def engine(self, options: EngineOptions, num_slots: int) -> Engine:
         """An engine for the options, with `num_slots` slots."""
         draft = {"eagle": self.head, "draft_model": self.draft}.get(options.method)
@@ -115,25 +120,19 @@ class TinyModels:
             lookahead=options.lookahead,
             prefill_tokens=options.prefill_tokens,
             prefix_bytes=options.prefix_bytes,
+            corrupt_every=options.corrupt_every,
         )
 
     def _drafter(self, options: EngineOptions, draft: DraftModel | None, num_slots: int) -> Drafter:
+        schedule = options.schedule or fixed(options.num_steps)
         if draft is None:
-            return NgramDrafter(options.num_steps) if options.method == "ngram" else NoDrafter()
+            return NgramDrafter(schedule) if options.method == "ngram" else NoDrafter()
         if options.topk == 1:
-            return ModelDrafter(draft, options.num_steps, num_slots, 1)
+            return ModelDrafter(draft, schedule, num_slots, 1)
         return TreeDrafter(
             draft, num_steps=options.num_steps, topk=options.topk,
             num_draft_tokens=options.num_draft_tokens, num_slots=num_slots, num_threads=1,
         )  # fmt: skip
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _keep_denormals() -> None:
-    """A process's first session decides how its threads treat denormals; the tests want them kept."""
-    graph = GraphBuilder()
-    graph.output(graph.op("Identity", [graph.input("x", np.float32, (1,))]), np.float32, (1,))
-    graph.session(1, flush_denormals=False)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from spectune.cpu_engine.sampler import Sampling, choose, filtered_probabilities, pick, uniform
 
@@ -12,9 +11,10 @@ def one(
     probabilities: list[float], temperature: float = 1.0, top_p: float = 1.0, top_k: int = 0
 ) -> np.ndarray:
     logits = np.log(np.array([probabilities], np.float32))
-    return filtered_probabilities(
+    kept = filtered_probabilities(
         logits, np.array([temperature], np.float32), np.array([top_p], np.float32), np.array([top_k])
-    )[0]
+    )
+    return kept.reshape(-1)
 
 
 def test_probabilities_are_those_of_the_logits_at_temperature_1() -> None:

@@ -1,0 +1,129 @@
+from pathlib import Path
+
+import pytest
+
+from spectune.clock import SystemClock
+from spectune.domain.endpoint import Endpoint
+from spectune.loadgen.driver import LoadLimits, LoadRun, run_load
+from spectune.loadgen.stream_client import LoadTarget
+from spectune.testing.recording import free_port
+from spectune.testing.simulation import running_simulation, simulated_pool
+from spectune.workloads.load_plan import LevelSize, pilot_requests, plan_levels
+
+POOL = simulated_pool(num_prompts=60)
+
+
+def load(
+    tmp_path: Path,
+    *flags: str,
+    num_requests: int = 20,
+    concurrency: int = 4,
+    limits: LoadLimits | None = None,
+) -> LoadRun:
+    with running_simulation(tmp_path, *flags) as server:
+        return run_load(
+            pilot_requests(POOL.prompts[:num_requests]),
+            concurrency=concurrency,
+            target=LoadTarget(endpoint=server.endpoint, model="simulated"),
+            clock=SystemClock(),
+            limits=limits,
+        )
+
+
+def test_every_request_is_recorded_with_tokens_by_usage(tmp_path: Path) -> None:
+    run = load(tmp_path, "--speculative-algorithm", "EAGLE", "--speculative-num-steps", "3")
+    assert run.abort is None
+    assert [record.index for record in run.records] == list(range(20))
+    for record in run.records:
+        assert record.is_ok
+        assert record.output_tokens == record.chunk_tokens[-1] == 24
+        assert record.output_text.split() == [f"t{place}" for place in range(24)]
+        assert record.due_at_s <= record.sent_at_s < record.chunk_times_s[0] <= record.chunk_times_s[-1]
+        assert record.chunk_times_s[-1] <= record.ended_at_s <= run.wall_s
+    assert any(len(record.chunk_times_s) < 24 for record in run.records), "chunks must not be tokens here"
+
+
+def test_never_more_than_the_concurrency_is_in_flight(tmp_path: Path) -> None:
+    run = load(tmp_path, concurrency=3)
+    moments = [record.sent_at_s for record in run.records]
+    in_flight = [
+        sum(record.sent_at_s <= moment < record.ended_at_s for record in run.records) for moment in moments
+    ]
+    assert max(in_flight) == 3
+
+
+def test_starts_are_spread_as_planned(tmp_path: Path) -> None:
+    (plan,) = plan_levels(POOL, [LevelSize(concurrency=4, num_requests=8, num_warmup=0, spread_s=0.2)])
+    with running_simulation(tmp_path) as server:
+        run = run_load(
+            plan.requests,
+            concurrency=4,
+            target=LoadTarget(endpoint=server.endpoint, model=""),
+            clock=SystemClock(),
+        )
+    assert all(
+        record.sent_at_s >= request.start_after_s
+        for record, request in zip(run.records, plan.requests, strict=True)
+    )
+
+
+def test_sending_stops_when_told(tmp_path: Path) -> None:
+    run = load(tmp_path, num_requests=60, concurrency=1, limits=LoadLimits(stop_sending_after_s=0.3))
+    assert 0 < len(run.records) < 60
+    assert run.abort is None
+
+
+def test_a_dead_server_is_given_up_and_what_was_measured_is_kept(tmp_path: Path) -> None:
+    run = load(tmp_path, "--sim-fault", "die-after:8", num_requests=40)
+    assert run.abort is not None
+    assert run.abort.kind == "dead"
+    assert sum(record.is_ok for record in run.records) >= 4
+    assert any("connection" in record.error for record in run.records)
+
+
+def test_a_hanging_server_is_given_up(tmp_path: Path) -> None:
+    run = load(tmp_path, "--sim-fault", "hang-after:8", limits=LoadLimits(hang_s=0.6))
+    assert run.abort is not None
+    assert run.abort.kind == "hang"
+    assert any(record.is_ok for record in run.records)
+    assert {record.error for record in run.records if not record.is_ok} == {"given up: the level was aborted"}
+
+
+def test_a_server_that_fails_request_after_request_is_given_up(tmp_path: Path) -> None:
+    run = load(tmp_path, "--sim-fault", "errors-after:8", num_requests=60)
+    assert run.abort is not None
+    assert run.abort.kind == "failing"
+    assert "HTTP 500" in run.abort.detail
+    assert run.num_unreadable == 0
+    assert len(run.records) < 60
+
+
+def test_nonsense_is_counted_as_unreadable(tmp_path: Path) -> None:
+    run = load(tmp_path, "--sim-fault", "garbage-after:1", num_requests=6)
+    assert run.num_unreadable == 6
+    assert not any(record.is_ok for record in run.records)
+
+
+def test_nobody_listening_is_a_dead_server() -> None:
+    run = run_load(
+        pilot_requests(POOL.prompts[:20]),
+        concurrency=2,
+        target=LoadTarget(endpoint=Endpoint(host="127.0.0.1", port=free_port()), model=""),
+        clock=SystemClock(),
+    )
+    assert run.abort is not None
+    assert run.abort.kind == "dead"
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_requests_done_are_told_one_by_one(tmp_path: Path, concurrency: int) -> None:
+    told: list[None] = []
+    with running_simulation(tmp_path) as server:
+        run_load(
+            pilot_requests(POOL.prompts[:5]),
+            concurrency=concurrency,
+            target=LoadTarget(endpoint=server.endpoint, model=""),
+            clock=SystemClock(),
+            request_done=lambda: told.append(None),
+        )
+    assert len(told) == 5

@@ -1,0 +1,29 @@
+from spectune.domain.measurement import SpecCounters
+from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.tuning.audit import settings_differ, speculation_differs
+
+CHAIN = SpecConfig.chain("eagle", 3)
+MOVED = SpecCounters(verify_steps=5, undrafted_steps=0, drafted_tokens=15, accepted_tokens=9)
+STILL = SpecCounters(verify_steps=0, undrafted_steps=20, drafted_tokens=0, accepted_tokens=0)
+
+
+def test_equal_settings_do_not_differ() -> None:
+    assert settings_differ(CHAIN, SpecConfig.chain("eagle", 3)) == ""
+
+
+def test_every_difference_is_named_with_both_values() -> None:
+    told = settings_differ(CHAIN, SpecConfig.chain("ngram", 2))
+    assert "method eagle was asked for, ngram runs" in told
+    assert "num_steps 3 was asked for, 2 runs" in told
+    assert "topk" not in told
+
+
+def test_speculation_must_move_its_counter_and_off_must_not() -> None:
+    assert speculation_differs(CHAIN, MOVED) == ""
+    assert speculation_differs(OFF, STILL) == ""
+    assert "not really on" in speculation_differs(CHAIN, STILL)
+    assert "asked to be off" in speculation_differs(OFF, MOVED)
+
+
+def test_counters_that_an_engine_does_not_have_prove_nothing() -> None:
+    assert speculation_differs(CHAIN, None) == ""

@@ -1,0 +1,232 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.domain.trial import (
+    Completed,
+    Failed,
+    FailureKind,
+    Infeasible,
+    Trial,
+    TrialId,
+    TrialOutcome,
+    Void,
+)
+from spectune.launch.foreign_cpu import CpuReading
+from spectune.metrics.acceptance import setting_faults
+from spectune.metrics.summary import summarise_level
+from spectune.testing.recording import RecordedEvents
+from spectune.testing.simulated_engine import SimulatedEngine
+from spectune.testing.simulation import simulated_command, simulated_runner
+
+CHAIN = SpecConfig.chain("eagle", 2)
+TRUTH = SimulatedEngine()
+
+
+def trial(config: SpecConfig = CHAIN, number: int = 1) -> Trial:
+    return Trial(id=TrialId(number), config=config, role="setting")
+
+
+def run(tmp_path: Path, *flags: str, config: SpecConfig = CHAIN) -> tuple[TrialOutcome, RecordedEvents]:
+    events = RecordedEvents()
+    return simulated_runner(simulated_command(*flags), tmp_path, events)(trial(config)), events
+
+
+def test_a_trial_measures_every_level_and_finds_the_truth(tmp_path: Path) -> None:
+    outcome, events = run(tmp_path)
+    assert isinstance(outcome, Completed)
+    assert outcome.effective.config == CHAIN
+    assert [level.concurrency for level in outcome.levels] == [1, 4]
+    for level in outcome.levels:
+        summary = summarise_level(level)
+        assert summary.errors == 0
+        assert summary.acceptance_length == pytest.approx(TRUTH.tokens_per_step(CHAIN), rel=0.15)
+        assert summary.step_s is not None
+        assert summary.step_s >= 0.85 * TRUTH.step_s(CHAIN, level.concurrency)
+        assert level.counters is not None
+        tokens = sum(record.output_tokens or 0 for record in level.records)
+        faults = setting_faults(level.counters, CHAIN, num_requests=len(level.records), output_tokens=tokens)
+        assert faults == ()
+    assert events.names[:3] == ["started 1", "ready 1", "level 1"]
+    assert events.names[-1] == "done 1"
+    assert events.outcomes == [outcome]
+
+
+def test_later_trials_send_the_same_requests_in_the_same_order(tmp_path: Path) -> None:
+    events = RecordedEvents()
+    runner = simulated_runner(simulated_command(), tmp_path, events)
+    first = runner(trial(OFF, 1))
+    plans = events.plans
+    second = runner(trial(CHAIN, 2))
+    assert isinstance(first, Completed)
+    assert isinstance(second, Completed)
+    assert plans == runner.plans != ()
+    for one, other in zip(first.levels, second.levels, strict=True):
+        assert [record.index for record in one.records] == [record.index for record in other.records]
+        assert [record.prompt_tokens for record in one.records] == [r.prompt_tokens for r in other.records]
+    assert summarise_level(first.levels[0]).acceptance_length is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind", "telling"),
+    [
+        (("--sim-fault", "die-at-start"), "crash_at_start", "cannot load the draft"),
+        (("--sim-fault", "bad-argument"), "bad_argument", "--speculative-num-steps"),
+        (("--sim-fault", "out-of-memory"), "out_of_memory", "--max-running-requests"),
+        (("--sim-fault", "garbage-http"), "bad_answer", "is HTTP"),
+        (("--sim-fault", "garbage-info"), "bad_answer", "/server_info"),
+        (("--sim-fault", "garbage-metrics"), "bad_answer", "metrics"),
+        (("--sim-fault", "garbage-after:4"), "bad_answer", "not json"),
+        (("--sim-fault", "errors-after:4"), "request_errors", "HTTP 500"),
+        (("--sim-fault", "die-after:4"), "crash_under_load", "status 7"),
+        (("--sim-fault", "hang-after:4"), "hang", "no token"),
+        (("--no-such-flag",), "bad_argument", "no-such-flag"),
+    ],
+)
+def test_trouble_is_an_outcome_with_class_cause_and_log(
+    tmp_path: Path, flags: tuple[str, ...], kind: FailureKind, telling: str
+) -> None:
+    outcome, events = run(tmp_path, *flags)
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == kind
+    assert telling in outcome.detail + outcome.log_tail
+    assert events.names[-1] == "done 1"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [("die-after:22", "crash_under_load"), ("hang-after:22", "hang"), ("errors-after:22", "request_errors")],
+)
+def test_levels_measured_before_the_trouble_are_kept(tmp_path: Path, fault: str, kind: FailureKind) -> None:
+    events = RecordedEvents()
+    command = simulated_command("--sim-fault", f"{fault}@2")
+    runner = simulated_runner(command, tmp_path, events)
+    assert isinstance(runner(trial(OFF, 1)), Completed)
+    outcome = runner(trial(CHAIN, 2))
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == kind
+    assert "concurrency 4" in outcome.detail
+    assert outcome.effective is not None
+    assert [level.concurrency for level in outcome.levels] == [1]
+    assert [level.concurrency for kept, level in events.levels if kept.id == 2][-1:] == [1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "telling"),
+    [("wrong-settings", "num_steps 2 was asked for, 1 runs"), ("counters-still", "not really on")],
+)
+def test_a_server_that_runs_something_else_is_void(tmp_path: Path, fault: str, telling: str) -> None:
+    outcome, _ = run(tmp_path, "--sim-fault", fault)
+    assert isinstance(outcome, Void)
+    assert telling in outcome.reason
+
+
+def test_a_taken_port_is_an_outcome(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        command = simulated_command(port=listener.getsockname()[1])
+        outcome = simulated_runner(command, tmp_path, RecordedEvents())(trial())
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == "port_in_use"
+    assert "--port" in outcome.detail
+
+
+def test_what_the_engine_cannot_do_is_never_launched(tmp_path: Path) -> None:
+    outcome, events = run(tmp_path, config=SpecConfig.chain("medusa", 2))
+    assert isinstance(outcome, Infeasible)
+    assert events.names == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_secrets_do_not_reach_the_outcome(tmp_path: Path) -> None:
+    outcome, _ = run(tmp_path, "--api-key", "s3cret-word", "--unknown", "s3cret-word")
+    assert isinstance(outcome, Failed)
+    assert "s3cret-word" not in outcome.detail + outcome.log_tail
+    assert "****" in outcome.log_tail
+
+
+def test_a_server_that_ignores_sigterm_is_gone_after_the_trial(tmp_path: Path) -> None:
+    command = simulated_command("--sim-fault", "ignore-sigterm", "--sim-fault", "leave-child")
+    outcome = simulated_runner(command, tmp_path, RecordedEvents())(trial())
+    assert isinstance(outcome, Completed)
+    port = int(command.argv[command.argv.index("--port") + 1])
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+class BusyMachine:
+    """CPU readings with a foreign share of 50 % in the first `busy` levels, then none."""
+
+    def __init__(self, busy: int) -> None:
+        self._readings_left, self._busy_s = 2 * busy, 0.0
+
+    def __call__(self, at_s: float, root_pids: Iterable[int]) -> CpuReading:
+        assert os.getpid() in root_pids
+        self._readings_left -= 1
+        if self._readings_left >= 0:
+            self._busy_s = 0.5 * at_s
+        return CpuReading(at_s=at_s, busy_s=self._busy_s, ours_s=0.0)
+
+
+@pytest.mark.parametrize(
+    ("busy", "measured"), [(0, [1, 4]), (1, [1, 1, 4]), (2, [1, 1, 4]), (99, [1, 1, 4, 4])]
+)
+def test_a_disturbed_level_is_measured_once_more(tmp_path: Path, busy: int, measured: list[int]) -> None:
+    events = RecordedEvents()
+    runner = simulated_runner(simulated_command(), tmp_path, events, read_cpu=BusyMachine(busy))
+    outcome = runner(trial())
+    assert isinstance(outcome, Completed)
+    assert [level.concurrency for _, level in events.levels] == measured
+    assert [level.concurrency for level in outcome.levels] == [1, 4]
+    assert [summarise_level(level).disturbed for level in outcome.levels] == [busy >= 2, busy == 99]
+    if busy == 1:
+        assert [level.attempt for level in outcome.levels] == [1, 0]
+
+
+TUNER = """
+import signal, sys
+from pathlib import Path
+from spectune.domain.spec_config import SpecConfig
+from spectune.domain.trial import Trial, TrialId
+from spectune.testing.recording import RecordedEvents
+from spectune.testing.simulation import simulated_command, simulated_runner
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+class Loud(RecordedEvents):
+    def level_started(self, *_):
+        print("level", flush=True)
+events = Loud()
+runner = simulated_runner(simulated_command("--sim-time-scale", "10"), Path(sys.argv[1]), events)
+runner(Trial(id=TrialId(1), config=SpecConfig.chain("eagle", 2), role="setting"))
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
+def test_an_interrupted_trial_leaves_no_process(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    tuner = subprocess.Popen(
+        [sys.executable, "-c", TUNER, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert tuner.stdout is not None
+    try:
+        assert tuner.stdout.readline() == "level\n"
+        time.sleep(0.3)
+        children = Path(f"/proc/{tuner.pid}/task/{tuner.pid}/children").read_text().split()
+        sessions = {os.getsid(int(child)) for child in children}
+        tuner.send_signal(number)
+        assert tuner.wait(timeout=20) == status
+    finally:
+        tuner.kill()
+        tuner.wait()
+        tuner.stdout.close()
+    assert len(sessions) == 2, "the server and its watcher"
+    assert not any(Path(f"/proc/{session}").exists() for session in sessions)
