@@ -61,7 +61,7 @@ def test_json_on_stdout_takes_the_place_of_the_table(bench: Any) -> None:
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_a_signal_stops_the_server_and_the_study_goes_on_later(bench: Any, number: int, status: int) -> None:
-    process = bench.start("tune", *bench.question("0..2", "4"), *bench.server())
+    process = bench.start("tune", *bench.question("0..2", "6"), *bench.server())
     read_until(process, "eagle 1 at 1:")
     process.send_signal(number)
     stdout, stderr = process.communicate(timeout=30)
@@ -85,7 +85,7 @@ def test_a_signal_stops_the_server_and_the_study_goes_on_later(bench: Any, numbe
 
 
 def test_a_killed_tuner_leaves_no_server_and_loses_no_measured_level(bench: Any) -> None:
-    process = bench.start("tune", *bench.question("0..1", "4"), *bench.server())
+    process = bench.start("tune", *bench.question("0..1", "5"), *bench.server())
     read_until(process, "off at 4:")
     process.kill()
     process.communicate()
@@ -100,7 +100,7 @@ def test_a_killed_tuner_leaves_no_server_and_loses_no_measured_level(bench: Any)
 
 def test_a_second_signal_does_not_disturb_the_clean_up(bench: Any) -> None:
     process = bench.start(
-        "tune", *bench.question("0..1", "4"), *bench.server("--sim-fault", "ignore-sigterm")
+        "tune", *bench.question("0..1", "5"), *bench.server("--sim-fault", "ignore-sigterm")
     )
     read_until(process, "off at 1:")
     process.send_signal(signal.SIGINT)
@@ -154,7 +154,7 @@ def test_an_engine_that_never_starts_is_one_clear_message(bench: Any) -> None:
 
 
 def test_a_secret_of_the_serve_command_is_stored_nowhere(bench: Any) -> None:
-    process = bench.start("tune", *bench.question("0..1", "4"), *bench.server("--api-key", "s3cret-key"))
+    process = bench.start("tune", *bench.question("0..1", "5"), *bench.server("--api-key", "s3cret-key"))
     read_until(process, "off at 1:")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
@@ -169,7 +169,7 @@ def test_a_secret_of_the_serve_command_is_stored_nowhere(bench: Any) -> None:
 
 
 def test_resuming_with_another_command_is_refused(bench: Any) -> None:
-    process = bench.start("tune", *bench.question("0..1", "4"), *bench.server())
+    process = bench.start("tune", *bench.question("0..1", "5"), *bench.server())
     read_until(process, "off at 1:")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
@@ -190,6 +190,7 @@ def test_the_plan_is_printed_and_nothing_is_started(bench: Any) -> None:
     ran = bench.run("tune", *bench.question("0..3"), "--dry-run", *bench.server())
     assert ran.returncode == 0
     assert "eagle 3" in ran.stdout
+    assert max(map(len, ran.stdout.splitlines())) <= 100
     assert "4 launches" in ran.stdout
     assert not bench.store.exists()
     plan = json.loads(

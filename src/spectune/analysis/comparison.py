@@ -10,6 +10,9 @@ log(tokens/s). By the delta method (ratio of sums) u_i = T_i/ΣT − D_i/ΣD and
 n/(n−1) · Σ u_i². The same prompts are sent in the same order to every setting, so the difference of two
 settings has the variance of u_i(a) − u_i(b): what the prompts themselves vary by cancels.
 
+A level that other processes disturbed is a lower bound: had it had their share of a core, it could have run
+up to 1/(1 − share) faster. The interval is widened by that much on the side it would move to.
+
 Two launches of the same server differ by more than their prompts explain. A study with one launch per
 setting cannot measure that, so a launch's standard deviation enters as a prior (public tables of repeated
 launches show about 1.5 %).
@@ -28,6 +31,7 @@ LAUNCH_SD = 0.015
 TIE_SHARE = 0.01
 """Settings closer than this are a tie, and the one with fewer steps is taken."""
 _MIN_PAIRS = 5
+_LARGEST_SHARE = 0.95  # of one core; beyond it nothing is known of the level, and the interval says so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +85,17 @@ def compare(first: MeasuredLevel, second: MeasuredLevel, *, launch_sd: float = L
         return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=None)
     sd, degrees = prompts
     half = student_t_975(degrees) * math.hypot(sd, math.sqrt(2) * launch_sd)
+    low, high = math.exp(log_ratio - half), math.exp(log_ratio + half)
     return SpeedDifference(
-        ratio=math.exp(log_ratio), ratio_ci=(math.exp(log_ratio - half), math.exp(log_ratio + half))
+        ratio=math.exp(log_ratio), ratio_ci=(low / _headroom(second), high * _headroom(first))
     )
+
+
+def _headroom(level: MeasuredLevel) -> float:
+    """How much faster a disturbed level could have run; 1 for an undisturbed one."""
+    if not level.summary.disturbed:
+        return 1.0
+    return 1 / (1 - min(level.summary.foreign_cpu_share or 0.0, _LARGEST_SHARE))
 
 
 def student_t_975(degrees: int) -> float:

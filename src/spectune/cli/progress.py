@@ -83,6 +83,8 @@ class StudyProgress(AbstractContextManager["StudyProgress"]):
             f"{trial.config.label}: ready in {numbers.duration(launch_s)}, runs {capacity} requests at once"
         )
 
+        self._show(f"{trial.config.label}: ready")
+
     def level_started(self, trial: Trial, concurrency: int, num_requests: int) -> None:
         """Names the level on the bar."""
         self._show(f"{trial.config.label} at {concurrency} ({num_requests} requests)")

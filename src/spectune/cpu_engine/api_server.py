@@ -206,6 +206,7 @@ class Api:
                 "speculative_num_steps": options.num_steps if is_on else None,
                 "speculative_eagle_topk": options.topk if is_on else None,
                 "speculative_num_draft_tokens": options.num_draft_tokens if is_on else None,
+                "speculative_schedule": str(options.schedule) if options.schedule else None,
                 "max_running_requests": self._ready.max_running_requests,
                 "max_total_num_tokens": self._ready.max_total_num_tokens,
                 "context_length": self._ready.context_length,

@@ -9,6 +9,7 @@ from spectune.cpu_engine.kv_cache import MemoryPlan, plan_memory
 from spectune.cpu_engine.messages import Ready
 from spectune.cpu_engine.model_config import ModelConfig
 from spectune.cpu_engine.options import EngineOptions
+from spectune.cpu_engine.schedule import fixed
 from spectune.cpu_engine.target import Target
 from spectune.cpu_engine.tree_drafter import TreeDrafter
 from spectune.cpu_engine.weights import MODELS, read_draft, read_target
@@ -38,6 +39,7 @@ def build_engine(options: EngineOptions, models: Path = MODELS) -> tuple[Engine,
         lookahead=options.lookahead,
         prefill_tokens=options.prefill_tokens,
         prefix_bytes=options.prefix_bytes,
+        corrupt_every=options.corrupt_every,
     )
     ready = Ready(
         max_running_requests=memory.max_running_requests,
@@ -92,6 +94,7 @@ def _drafter(options: EngineOptions, draft: DraftModel | None, num_slots: int) -
             num_slots=num_slots,
             num_threads=options.num_threads,
         )
+    schedule = options.schedule or fixed(options.num_steps)
     if draft is not None:
-        return ModelDrafter(draft, options.num_steps, num_slots, options.num_threads)
-    return NgramDrafter(options.num_steps) if options.method == "ngram" else NoDrafter()
+        return ModelDrafter(draft, schedule, num_slots, options.num_threads)
+    return NgramDrafter(schedule) if options.method == "ngram" else NoDrafter()

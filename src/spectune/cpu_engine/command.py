@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from spectune.cpu_engine.options import MAX_STEPS, MAX_TOPK, EngineOptions, Method
+from spectune.cpu_engine.schedule import Schedule, read_schedule
 
 METHODS: dict[str, Method] = {
     "EAGLE": "eagle",
@@ -78,6 +79,13 @@ def _parser() -> argparse.ArgumentParser:
         type=_whole("speculative-eagle-topk", 1, MAX_TOPK),
         help="branches per step",
     )
+    add("--speculative-schedule", help="steps by decoding sequences, such as 1-4:5,5-15:2,16-:0")
+    add(
+        "--testing-corrupt-every",
+        type=_whole("testing-corrupt-every", 0, 10**9),
+        default=0,
+        help=argparse.SUPPRESS,
+    )
     add("--speculative-num-draft-tokens", type=_whole("speculative-num-draft-tokens", 1, 128),
         help="tokens verified per step, root included")  # fmt: skip
     return parser
@@ -97,6 +105,7 @@ def _whole(name: str, low: int, high: int) -> Callable[[str], int]:
 
 
 def _options(parser: argparse.ArgumentParser, words: argparse.Namespace) -> EngineOptions:
+    schedule = _schedule(parser, words)
     steps, topk, tokens = _speculation(parser, words)
     method = METHODS[words.speculative_algorithm] if words.speculative_algorithm and steps else "off"
     return EngineOptions(
@@ -104,11 +113,32 @@ def _options(parser: argparse.ArgumentParser, words: argparse.Namespace) -> Engi
         num_steps=steps,
         topk=topk,
         num_draft_tokens=tokens,
+        schedule=schedule,
         max_running_requests=words.max_running_requests,
         context_length=words.context_length,
         cache_bytes=words.kv_cache_mib * MIB,
         num_threads=words.threads,
+        corrupt_every=words.testing_corrupt_every,
     )
+
+
+def _schedule(parser: argparse.ArgumentParser, words: argparse.Namespace) -> Schedule | None:
+    """The schedule; sets num_steps to its largest step."""
+    if words.speculative_schedule is None:
+        return None
+    try:
+        schedule = read_schedule(words.speculative_schedule)
+    except ValueError as error:
+        parser.error(f"--speculative-schedule: {error}")
+    if words.speculative_num_steps not in (None, schedule.max_steps):
+        parser.error(
+            f"`--speculative-num-steps is the schedule's largest step` must hold, got "
+            f"{words.speculative_num_steps}; leave it out"
+        )
+    if (words.speculative_eagle_topk or 1) > 1 or not 0 < schedule.max_steps <= MAX_STEPS:
+        parser.error(f"--speculative-schedule: `topk 1 and 1 to {MAX_STEPS} steps` must hold")
+    words.speculative_num_steps = schedule.max_steps
+    return schedule
 
 
 def _speculation(parser: argparse.ArgumentParser, words: argparse.Namespace) -> tuple[int, int, int]:

@@ -12,6 +12,7 @@ import numpy as np
 from spectune.cpu_engine.draft_graph import DraftModel, chain_session
 from spectune.cpu_engine.kv_cache import CacheShape, Floats, SlotCache
 from spectune.cpu_engine.runner import GraphRunner
+from spectune.cpu_engine.schedule import Schedule
 from spectune.cpu_engine.slots import Ints, SlotTable
 from spectune.cpu_engine.verifier import Tree
 
@@ -59,11 +60,12 @@ class NgramDrafter:
 
     cache: SlotCache | None = None
 
-    def __init__(self, num_steps: int) -> None:
-        self._num_steps = num_steps
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
 
     def draft(self, table: SlotTable, batch: int) -> Chain:
         """Looks the longest of NGRAM_SIZES up that occurs earlier; drafts nothing where none does."""
+        num_steps = self._schedule.steps_for(batch)
         ends = table.length[:batch] + 1  # tokens known, root included
         longest = int(ends.max())
         tokens = table.tokens[:batch, :longest]
@@ -72,10 +74,10 @@ class NgramDrafter:
             open_rows = np.flatnonzero((found < 0) & (ends > size))
             if open_rows.size:
                 found[open_rows] = _last_match(tokens[open_rows], ends[open_rows], size)
-        offsets = np.arange(self._num_steps)
+        offsets = np.arange(num_steps)
         places = np.minimum(found[:, None] + offsets, longest - 1)
         drafts = np.take_along_axis(tokens, np.maximum(places, 0), axis=1)
-        drafted = np.where(found >= 0, np.minimum(ends - found, self._num_steps), 0)
+        drafted = np.where(found >= 0, np.minimum(ends - found, num_steps), 0)
         return Chain(drafts, drafted)
 
     def prefill(self, slot: int, start: int, ids: Ints, features: Floats | None) -> None:
@@ -83,19 +85,30 @@ class NgramDrafter:
 
 
 class ModelDrafter:
-    """Drafts chains with the EAGLE head or the stand-alone model, one graph call for all steps."""
+    """Drafts chains with the EAGLE head or the stand-alone model, one graph call for all steps.
 
-    def __init__(self, draft: DraftModel, num_steps: int, num_slots: int, num_threads: int) -> None:
+    Where the schedule says 0 steps the pending entries are still taken in, so that the draft's cache is
+    whole when drafting begins again.
+    """
+
+    def __init__(self, draft: DraftModel, schedule: Schedule, num_slots: int, num_threads: int) -> None:
         self.cache: SlotCache = new_draft_cache(draft, num_slots)
         self._draft = draft
-        self._chain = GraphRunner(chain_session(draft, num_steps, num_threads), self.cache)
-        self._take_in = GraphRunner(chain_session(draft, 0, num_threads), self.cache)
+        self._schedule = schedule
+        self._chains = {
+            steps: GraphRunner(chain_session(draft, steps, num_threads), self.cache)
+            for steps in {0, *schedule.step_counts}
+        }
+        self._take_in = self._chains[0]
 
     def draft(self, table: SlotTable, batch: int) -> Chain:
         """Drafts the likeliest chain for every slot."""
-        width = fill_pending(self._chain, self._draft, table, batch)
-        tokens = self._chain.run(num_sequences=batch, num_tokens=width)["drafts"]
-        return Chain(tokens, np.full(batch, tokens.shape[1], np.int64))
+        num_steps = self._schedule.steps_for(batch)
+        chain = self._chains[num_steps]
+        width = fill_pending(chain, self._draft, table, batch)
+        out = chain.run(num_sequences=batch, num_tokens=width)
+        tokens = out["drafts"] if num_steps else np.zeros((batch, 0), np.int64)
+        return Chain(tokens, np.full(batch, num_steps, np.int64))
 
     def prefill(self, slot: int, start: int, ids: Ints, features: Floats | None) -> None:
         """Fills the draft's cache for a chunk of a prompt."""

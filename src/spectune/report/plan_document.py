@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import Study
 from spectune.report import numbers
-from spectune.report.document import Document, Items, Paragraph, Section, Table
+from spectune.report.document import Document, Items, Paragraph, Section
 
 PLAN_SCHEMA = "spectune.plan/1"
 
@@ -58,23 +58,34 @@ def plan_document(plan: StudyPlan) -> Document:
     """The plan as a page."""
     study = plan.study
     levels = numbers.listing([str(level) for level in study.concurrency])
-    rows = tuple(
-        (setting.config.label, " ".join(setting.launch_args) or setting.obstacle or "no flags")
+    settings = tuple(
+        f"{setting.config.label}: {' '.join(setting.launch_args) or setting.obstacle or 'no flags'}"
         for setting in plan.settings
     )
     facts = (
         f"engine: {study.engine}; command: {study.command.printable}",
         f"workload: {study.workload.name} ({study.workload.num_prompts} distinct prompts)",
         f"levels: {levels} concurrent requests, the same requests for every setting",
+        _search(study),
         *plan.notes,
     )
     return Document(
         title="spectune plan (nothing was started)",
         lead=(Items(items=facts),),
         sections=(
-            Section(title="Settings", blocks=(Table(head=("setting", "launch arguments"), rows=rows),)),
+            Section(title="Settings", blocks=(Items(items=settings),)),
             Section(title="Launches and time", blocks=(Paragraph(text=_effort(plan)),)),
         ),
+    )
+
+
+def _search(study: Study) -> str:
+    rule = study.search
+    if rule.kind == "grid":
+        return "search: the settings in order" + ("" if study.space.is_exhaustive else ", until passed")
+    return (
+        "search: by a performance model; settings are launched in the order of what a launch is worth, and "
+        f"no more than leave an expected gain above {numbers.percent(rule.tolerance)}"
     )
 
 
@@ -86,6 +97,7 @@ def render_plan_json(plan: StudyPlan) -> str:
         "command": plan.study.command.printable,
         "workload": dataclasses.asdict(plan.study.workload),
         "concurrency": list(plan.study.concurrency),
+        "search": dataclasses.asdict(plan.study.search),
         "settings": [
             {
                 "config": dataclasses.asdict(setting.config),

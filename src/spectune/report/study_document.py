@@ -58,7 +58,7 @@ def _speed_section(answers: StudyAnswers) -> Section:
     rows += [_unfinished_row(unfinished, levels) for unfinished in answers.unfinished]
     head = ("setting", *(f"at {level}" for level in levels), "accept. length", "capacity", "outcome")
     notes = [f"{_BEST} best of its level"]
-    if any(summary.disturbed for trial in answers.trials for summary in trial.levels):
+    if _is_disturbed(answers):
         notes.append(f"{_DISTURBED} disturbed by other processes")
     notes.append("accept. length at the lowest level – highest level; capacity: most requests run at once")
     title = "Output tokens/s by setting and concurrent requests"
@@ -108,11 +108,21 @@ def _acceptance(levels: tuple[LevelSummary, ...]) -> str:
 def _winners_section(answers: StudyAnswers) -> Section | None:
     if not answers.winners:
         return None
-    note = Paragraph(
-        text=f"Margins are {CI_LEVEL:.0%} intervals of the paired difference, one launch per setting; "
-        "how much launches differ enters as a prior of 1.5%."
+    note = (
+        f"Margins are {CI_LEVEL:.0%} intervals of the paired difference, one launch per setting; how much "
+        "launches differ enters as a prior of 1.5%."
     )
-    return Section(title="Winners", blocks=(Items(items=tuple(map(_winner_line, answers.winners))), note))
+    if _is_disturbed(answers):
+        note += (
+            f" Levels marked {_DISTURBED} could have been faster by what other processes took, and the "
+            "intervals allow for it: for a clear answer, measure again on a quiet machine."
+        )
+    winners = Items(items=tuple(map(_winner_line, answers.winners)))
+    return Section(title="Winners", blocks=(winners, Paragraph(text=note)))
+
+
+def _is_disturbed(answers: StudyAnswers) -> bool:
+    return any(summary.disturbed for trial in answers.trials for summary in trial.levels)
 
 
 def _winner_line(winner: Winner) -> str:
@@ -132,7 +142,9 @@ def _winner_line(winner: Winner) -> str:
 def _other_open(winner: Winner) -> str:
     """Names the rivals behind the next one that the noise does not tell apart either."""
     others = [rival.config.label for rival in winner.rivals[1:] if not rival.difference.is_decided]
-    return f"; not told apart either from {numbers.listing(others)}" if others else ""
+    if len(others) > 1 and len(others) == len(winner.rivals) - 1:
+        return ", nor told apart from any other setting"
+    return f", nor told apart from {numbers.listing(others, last='or')}" if others else ""
 
 
 def _margin(rival: Rival) -> str:
@@ -165,7 +177,9 @@ def _crossover_line(crossover: Crossover) -> str:
         f"{crossover.from_config.label} → {crossover.to_config.label} between {crossover.low} and "
         f"{crossover.high} concurrent requests"
     )
-    return line if crossover.decided else line + " (not certain: the two are too close at one end)"
+    return (
+        line if crossover.decided else line + " (not certain: the noise does not tell them apart at one end)"
+    )
 
 
 def _request_section(answers: StudyAnswers) -> Section | None:

@@ -1,7 +1,6 @@
 """SQL of the reading side, and the rows of a level: tables to domain values."""
 
 import sqlite3
-from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
@@ -153,19 +152,18 @@ def _read_outcomes(connection: sqlite3.Connection, study_id: str) -> tuple[Trial
         "SELECT trial_id, kind, body FROM outcome WHERE study_id = ? ORDER BY trial_id", (study_id,)
     ).fetchall()
     return tuple(
-        _outcome(kind, body, lambda trial_id=trial_id: _read_levels(connection, study_id, trial_id))  # type: ignore[misc]
-        for trial_id, kind, body in stored
+        _outcome(kind, body, _read_levels(connection, study_id, trial_id)) for trial_id, kind, body in stored
     )
 
 
-def _outcome(kind: str, body: str, levels: Callable[[], tuple[LevelMeasurement, ...]]) -> TrialOutcome:
+def _outcome(kind: str, body: str, levels: tuple[LevelMeasurement, ...]) -> TrialOutcome:
     match kind:
         case "completed":
-            return replace(from_json(Completed, body), levels=levels())
+            return replace(from_json(Completed, body), levels=levels)
         case "failed":
-            return replace(from_json(Failed, body), levels=levels())
+            return replace(from_json(Failed, body), levels=levels)
         case "void":
-            return replace(from_json(Void, body), levels=levels())
+            return replace(from_json(Void, body), levels=levels)
         case "infeasible":
             return from_json(Infeasible, body)
         case _:

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 from scipy.special import stdtrit
@@ -60,6 +61,23 @@ def test_pairing_cancels_what_prompts_have_in_common() -> None:
         make_level(4, 400, noise=0.3, seed=1), make_level(4, 300, noise=0.3, seed=2), launch_sd=0.0
     )
     assert math.log(same_noise[1] / same_noise[0]) < 0.2 * math.log(other_noise[1] / other_noise[0])
+
+
+def test_a_disturbed_level_could_have_been_faster_by_what_others_took() -> None:
+    fast, slow = make_level(4, 400), make_level(4, 320)
+    disturbed = replace(slow, foreign_cpu_share=0.5)
+    low, high = difference_interval(fast, slow)
+    assert difference_interval(fast, disturbed) == pytest.approx((low / 2, high))
+    assert difference_interval(disturbed, fast)[1] == pytest.approx(2 / low)
+    assert low > 1
+
+
+def test_a_share_of_a_whole_core_and_more_decides_nothing_and_stays_finite() -> None:
+    disturbed = replace(make_level(4, 100), foreign_cpu_share=1.7)
+    found = compare(measure_level(make_level(4, 400)), measure_level(disturbed))
+    assert found.ratio_ci is not None
+    assert found.ratio_ci[0] == pytest.approx(4 * 0.05, rel=0.1)
+    assert not found.is_decided
 
 
 def test_too_few_common_requests_give_no_interval() -> None:

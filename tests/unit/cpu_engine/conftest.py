@@ -13,6 +13,7 @@ from spectune.cpu_engine.layers import Weights
 from spectune.cpu_engine.messages import Submit
 from spectune.cpu_engine.model_config import ModelConfig
 from spectune.cpu_engine.options import EngineOptions
+from spectune.cpu_engine.schedule import fixed
 from spectune.cpu_engine.target import Target
 from spectune.cpu_engine.tree_drafter import TreeDrafter
 
@@ -119,13 +120,15 @@ class TinyModels:
             lookahead=options.lookahead,
             prefill_tokens=options.prefill_tokens,
             prefix_bytes=options.prefix_bytes,
+            corrupt_every=options.corrupt_every,
         )
 
     def _drafter(self, options: EngineOptions, draft: DraftModel | None, num_slots: int) -> Drafter:
+        schedule = options.schedule or fixed(options.num_steps)
         if draft is None:
-            return NgramDrafter(options.num_steps) if options.method == "ngram" else NoDrafter()
+            return NgramDrafter(schedule) if options.method == "ngram" else NoDrafter()
         if options.topk == 1:
-            return ModelDrafter(draft, options.num_steps, num_slots, 1)
+            return ModelDrafter(draft, schedule, num_slots, 1)
         return TreeDrafter(
             draft, num_steps=options.num_steps, topk=options.topk,
             num_draft_tokens=options.num_draft_tokens, num_slots=num_slots, num_threads=1,

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectune.cpu_engine.drafter import NGRAM_SIZES, ModelDrafter, NgramDrafter, NoDrafter
+from spectune.cpu_engine.schedule import fixed
 from spectune.cpu_engine.slots import new_slot_table
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def test_lookup_copies_what_followed_the_latest_earlier_occurrence(
     for row, tokens in enumerate(batch):
         table.tokens[row, : len(tokens)] = tokens
         table.length[row] = len(tokens) - 1
-    chain = NgramDrafter(steps).draft(table, len(batch))
+    chain = NgramDrafter(fixed(steps)).draft(table, len(batch))
     for row, tokens in enumerate(batch):
         expected = _lookup(tokens, steps)
         assert chain.tokens[row, : chain.drafted[row]].tolist() == expected
@@ -43,7 +44,7 @@ def test_no_drafter_drafts_nothing() -> None:
 
 
 def test_a_models_chain_is_its_own_greedy_text(tiny: "TinyModels") -> None:
-    drafter = ModelDrafter(tiny.draft, 4, 2, 1)
+    drafter = ModelDrafter(tiny.draft, fixed(4), 2, 1)
     prompt = [5, 1, 20, 7, 7, 3]
     drafter.prefill(1, 0, np.array(prompt[:4]), None)
     drafter.prefill(0, 0, np.array(prompt[:4]), None)

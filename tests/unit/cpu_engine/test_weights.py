@@ -8,6 +8,7 @@ import pytest
 from spectune.cpu_engine.draft_graph import tree_sessions
 from spectune.cpu_engine.drafter import ModelDrafter, fill_pending, new_draft_cache
 from spectune.cpu_engine.runner import GraphRunner
+from spectune.cpu_engine.schedule import fixed
 from spectune.cpu_engine.slots import new_slot_table
 from spectune.cpu_engine.target import Target
 from spectune.cpu_engine.weights import MODELS, read_draft, read_target
@@ -57,7 +58,7 @@ def test_greedy_decoding_goes_on_as_the_reference_does(target: Target) -> None:
 def test_the_head_drafts_the_references_chain(target: Target) -> None:
     _, features = target.prefill(0, 0, PROMPT)
     assert features is not None
-    drafter = ModelDrafter(read_draft(MODELS / "eagle"), 5, 1, 1)
+    drafter = ModelDrafter(read_draft(MODELS / "eagle"), fixed(5), 1, 1)
     drafter.prefill(0, 0, PROMPT[1:], features)
     table = new_slot_table(1, 256, 6, features.shape[1])
     table.pending_ids[0, 0] = REFERENCE["greedy_tokens"][0]
@@ -82,7 +83,7 @@ def test_the_heads_first_scores_are_the_references(target: Target) -> None:
 
 
 def test_the_stand_alone_drafts_first_token_is_the_references() -> None:
-    drafter = ModelDrafter(read_draft(MODELS / "draft"), 1, 1, 1)
+    drafter = ModelDrafter(read_draft(MODELS / "draft"), fixed(1), 1, 1)
     drafter.prefill(0, 0, PROMPT[:-1], None)
     table = new_slot_table(1, 256, 2, 0)
     table.pending_ids[0, 0] = PROMPT[-1]
