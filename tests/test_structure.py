@@ -63,6 +63,10 @@ WITHOUT_UNIT_TEST = {
     "cli/wiring.py": "tests/e2e",
     "cli/output.py": "tests/e2e",
     "cli/interruption.py": "tests/e2e",
+    "cli/apply.py": "tests/service",
+    "cli/restore.py": "tests/service",
+    "cli/kept_server.py": "tests/service",
+    "launch/persistent.py": "tests/service",
     "cli/machine.py": "tests/e2e",
     # Fakes and values for tests.
     "testing/recording.py": "used all over the tests",

@@ -9,7 +9,6 @@
     │   ├── ServerUnreachable   no connection, or no answer in time
     │   ├── HostUnreachable  the serving host cannot be reached, or the line dropped
     │   └── LeaseLost        someone else has taken over the unit; we may change nothing more
-    ├── DowntimeSpent        the service must be given back now                 exit status 1
     ├── ProtocolError        a server's answer could not be read
     ├── LoadError            the load client could not do its work
     ├── StoreError           the study store cannot be read or written
@@ -59,10 +58,6 @@ class HostUnreachable(LaunchError):
 
 class LeaseLost(LaunchError):
     """The unit's lease is not ours (any more); nothing of it may be changed."""
-
-
-class DowntimeSpent(SpectuneError):
-    """The agreed downtime or window is over; the service must be given back."""
 
 
 class ProtocolError(SpectuneError):

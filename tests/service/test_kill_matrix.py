@@ -116,7 +116,7 @@ def test_a_killed_tuner_is_finished_by_the_watchdog(moments: list[Moment], worke
 
     def check(worker: Worker, moment: Moment) -> list[str]:
         folder = worker.at("watched", moment)
-        words = job(worker.unit, folder, timeout_s=0.5)
+        words = job(worker.unit, folder, timeout_s=1.2)
         worker.driver.run(**words, act_at=moment[0])
         has_watchdog = moment[0] >= [name for _, name in moments].index("changed watch")
         by_itself = worker.unit.wait_clean() if has_watchdog else []
@@ -164,7 +164,7 @@ def test_a_connection_that_stays_down_is_finished_by_the_watchdog(
 
     def check(worker: Worker, moment: Moment) -> list[str]:
         folder, sshd = worker.at("down", moment), servers[worker.unit.name]
-        words = job(worker.unit, folder, ssh_config=str(sshd.config), sshd=sshd.process.pid, timeout_s=0.5)
+        words = job(worker.unit, folder, ssh_config=str(sshd.config), sshd=sshd.process.pid, timeout_s=1.2)
         worker.driver.run(**words, act="ssh-down", act_at=moment[0])
         has_watchdog = moment[0] >= [name for _, name in moments].index("changed watch")
         by_itself = worker.unit.wait_clean() if has_watchdog else []

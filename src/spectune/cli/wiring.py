@@ -5,7 +5,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
@@ -23,6 +23,8 @@ from spectune.domain.study import SearchRule, SearchSpace, Study, StudyHistory
 from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.errors import ConfigError, StoreError
+from spectune.launch.foreign_cpu import CpuReading, read_cpu
+from spectune.launch.launcher import Launcher
 from spectune.launch.subprocess_launcher import SubprocessLauncher
 from spectune.planning.grid import GridPlanner, fewest_launches
 from spectune.planning.model_planner import ModelPlanner
@@ -60,6 +62,21 @@ class PreparedStudy:
     resumed: StudyHistory | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How a study's servers are kept.
+
+    Attributes:
+        launcher: starts them.
+        is_local: whether they run on this machine.
+        is_shared: whether others may reach them too.
+    """
+
+    launcher: Launcher
+    is_local: bool = True
+    is_shared: bool = False
+
+
 def open_store(store_file: str) -> SqliteStore:
     """The store of `--store`, else the one in the user's data folder."""
     path = Path(store_file) if store_file else default_store_path(os.environ)
@@ -69,7 +86,7 @@ def open_store(store_file: str) -> SqliteStore:
 def begin_study(options: TuneOptions) -> PreparedStudy:
     """A new study; raises ConfigError."""
     asked = Command(argv=options.command or _EMBEDDED_COMMAND)
-    adapter = _recognise(asked)
+    adapter = recognise(asked)
     adapter.endpoint(asked)  # a malformed address is refused before anything starts
     pool = _load_pool(options.workload, options.seed)
     study = Study(
@@ -106,23 +123,28 @@ def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
         )
     study = replace(history.study, command=command)
     return PreparedStudy(
-        study=study, command=_startable(command), adapter=_recognise(command), pool=pool, resumed=history
+        study=study, command=_startable(command), adapter=recognise(command), pool=pool, resumed=history
     )
 
 
-def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -> StudyHistory:
-    """Runs the study until the planner stops."""
+def run_study(
+    prepared: PreparedStudy, store: SqliteStore, progress: Progress, keeping: Keeping | None = None
+) -> StudyHistory:
+    """Runs the study until the planner stops, on processes of our own unless `keeping` says otherwise."""
     clock = SystemClock()
+    keeping = keeping or Keeping(launcher=SubprocessLauncher(log_folder(store, prepared.study.id), clock))
     planner = planner_of(prepared.study)
     setup = TrialSetup(
         adapter=prepared.adapter,
-        launcher=SubprocessLauncher(log_folder(store, prepared.study.id), clock),
+        launcher=keeping.launcher,
         command=prepared.command,
         pool=prepared.pool,
         concurrency=prepared.study.concurrency,
         budget_s=prepared.study.budget_s,
         max_settings=sized_launches(prepared.study),
         clock=clock,
+        read_cpu=read_cpu if keeping.is_local else _no_cpu,
+        is_shared=keeping.is_shared,
     )
     return tune(prepared.study, store, planner, partial(TrialRunner, setup), progress)
 
@@ -187,12 +209,22 @@ def launch_args_of(engine: str) -> Callable[[SpecConfig], tuple[str, ...]]:
             )
 
 
+def adapter_of(engine: str) -> EngineAdapter:
+    """The dialect of this name."""
+    match engine:
+        case "embedded":
+            return EmbeddedAdapter()
+        case _:
+            raise StoreError(f"engine {engine!r}: `one this spectune knows` must hold; upgrade spectune.")
+
+
 def log_folder(store: SqliteStore, study_id: str) -> Path:
     """Where the study's servers log."""
     return store.path.with_name(store.path.name + ".logs") / study_id
 
 
-def _recognise(command: Command) -> EngineAdapter:
+def recognise(command: Command) -> EngineAdapter:
+    """The dialect of a serve command; raises ConfigError."""
     adapter = EmbeddedAdapter()
     if adapter.recognises(command):
         return adapter
@@ -269,6 +301,12 @@ def _resumed_command(study: Study, given: tuple[str, ...]) -> Command:
             "give the whole command again after --."
         )
     return stored
+
+
+def _no_cpu(at_s: float, root_pids: Iterable[int]) -> CpuReading | None:
+    """Another machine's CPU is not read."""
+    del at_s, root_pids
+    return None
 
 
 def _planned(adapter: EngineAdapter, config: SpecConfig) -> PlannedSetting:

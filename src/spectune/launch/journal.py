@@ -163,6 +163,12 @@ def unfinished(folder: Path) -> tuple[Path, ...]:
     return tuple(path for path, _, steps in _all(folder) if steps[-1:] != ("closed",))
 
 
+def last_header(folder: Path, study: str) -> JournalHeader | None:
+    """Of the newest session that tuned this study."""
+    found = [header for _, header, _ in _all(folder) if header.study == study and header.kind == "tune"]
+    return found[-1] if found else None
+
+
 def _all(folder: Path) -> Iterator[tuple[Path, JournalHeader, tuple[str, ...]]]:
     paths = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime)
     for path in paths:

@@ -179,6 +179,7 @@ class UnitLog:
         text = answer.stdout
         for secret in self._secrets:
             text = text.replace(secret, MASK)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(text, encoding="utf-8")
         return text[-max_bytes:]
 
