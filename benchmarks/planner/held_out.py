@@ -1,13 +1,13 @@
 """Prediction errors on cells that were not measured, from published values without added noise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from load_tables import PublishedTable
-from methods import GaussianProcess, Interpolation, Method, Ours, Seen, recommend
-from replay import pairs_of, worst_loss
+from benchmarks.planner.load_tables import PublishedTable
+from benchmarks.planner.methods import GaussianProcess, Interpolation, Method, Ours, Seen, recommend
+from benchmarks.planner.replay import pairs_of, worst_loss
 from spectune.perfmodel.evidence import Cell, Setting, SpeedRow
 from spectune.perfmodel.priors import Prior
 
@@ -40,9 +40,10 @@ def held_out_settings(table: PublishedTable, prior: Prior) -> list[HeldOut]:
     if len(table.settings) < 3 or len({c.workload for c in table.truth}) > 1:
         return []
     found = []
-    for pair in pairs_of(table):
-        known = f"num_steps {pair[0].num_steps}, {pair[1].num_steps}"
-        found += _score(table, prior, "settings", known, pair, lambda cell, pair=pair: cell.setting in pair)
+    for first, second in pairs_of(table):
+        known = f"num_steps {first.num_steps}, {second.num_steps}"
+        cells = frozenset(c for c in table.truth if c.setting in (first, second))
+        found += _score(table, prior, ("settings", known), (first, second), cells)
     return found
 
 
@@ -52,26 +53,26 @@ def held_out_levels(table: PublishedTable, prior: Prior) -> list[HeldOut]:
         return []
     levels = (table.levels[0], table.levels[len(table.levels) // 2], table.levels[-1])
     known = f"concurrency {levels[0]}, {levels[1]}, {levels[2]}"
-    return _score(table, prior, "levels", known, table.settings, lambda cell: cell.concurrency in levels)
+    cells = frozenset(c for c in table.truth if c.concurrency in levels)
+    return _score(table, prior, ("levels", known), table.settings, cells)
 
 
 def _score(
     table: PublishedTable,
     prior: Prior,
-    task: str,
-    known: str,
+    task: tuple[str, str],
     launched: Sequence[Setting],
-    is_known: Callable[[Cell], bool],
+    known: frozenset[Cell],
 ) -> list[HeldOut]:
-    rows = tuple(SpeedRow(cell=c, output_tps=y) for c, y in table.truth.items() if is_known(c))
-    cells = [c for c in table.truth if not is_known(c)]
+    rows = tuple(SpeedRow(cell=c, output_tps=y) for c, y in table.truth.items() if c in known)
+    cells = [c for c in table.truth if c not in known]
     seen = Seen(table=table, rows=rows, launched=tuple(launched))
     models: list[Method] = [GaussianProcess(), Interpolation(), Ours(prior=prior, seed=0)]
-    return [_score_one(table, method, task, known, seen, cells) for method in models if cells]
+    return [_score_one(table, method, task, seen, cells) for method in models if cells]
 
 
 def _score_one(
-    table: PublishedTable, method: Method, task: str, known: str, seen: Seen, cells: Sequence[Cell]
+    table: PublishedTable, method: Method, task: tuple[str, str], seen: Seen, cells: Sequence[Cell]
 ) -> HeldOut:
     guess = method.predict(seen, cells)
     assert guess is not None
@@ -82,8 +83,8 @@ def _score_one(
     has_interval = bool((high > low).all())
     return HeldOut(
         method=method.name,
-        task=task,
-        known=known,
+        task=task[0],
+        known=task[1],
         errors=tuple(errors[~is_off]),
         off_errors=tuple(errors[is_off]),
         covered=tuple((low <= truth) & (truth <= high)) if has_interval else (),
