@@ -1,7 +1,7 @@
 """Prediction errors on cells that were not measured, from published values without added noise."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,8 @@ class HeldOut:
         errors: |predicted ÷ published − 1| by cell.
         off_errors: the same for off, kept apart: another arm.
         covered: whether each cell (off included) lies in the 80 % interval; empty without intervals.
-        choice_loss: worst loss over levels of the best speculating setting by prediction.
+        choice_loss: mean over levels of what the recommended speculating setting loses against the best one.
+        worst_loss: the same at the worst level, off among the candidates.
     """
 
     method: str
@@ -33,6 +34,7 @@ class HeldOut:
     off_errors: tuple[float, ...]
     covered: tuple[bool, ...]
     choice_loss: float
+    worst_loss: float
 
 
 def held_out_settings(table: PublishedTable, prior: Prior) -> list[HeldOut]:
@@ -88,5 +90,20 @@ def _score_one(
         errors=tuple(errors[~is_off]),
         off_errors=tuple(errors[is_off]),
         covered=tuple((low <= truth) & (truth <= high)) if has_interval else (),
-        choice_loss=worst_loss(table, recommend(method, seen)),
+        choice_loss=_choice_loss(table, method, seen),
+        worst_loss=worst_loss(table, recommend(method, seen)),
     )
+
+
+def _choice_loss(table: PublishedTable, method: Method, seen: Seen) -> float:
+    """Off left out on both sides: it is another arm, with a launch of its own."""
+    settings = tuple(s for s in table.settings if not s.is_off)
+    truth = {c: y for c, y in table.truth.items() if not c.setting.is_off}
+    depths = replace(table, settings=settings, truth=truth)
+    answer = recommend(method, replace(seen, table=depths))
+    losses = []
+    for level in table.levels:
+        speeds = {c.setting: y for c, y in truth.items() if c.concurrency == level}
+        if level in answer:
+            losses.append(1.0 - speeds[answer[level]] / max(speeds.values()))
+    return float(np.mean(losses))

@@ -21,10 +21,14 @@ _LAUNCHES = (
     "it predicts more than 1 % gain; second: only measured settings. Where the whole grid's noisy winners "
     "lose more than 1 %, that loss counts as found."
 )
+_HELD_OUT = (
+    "Mean |error| in %, off apart. Loss in %: mean over levels of what the recommended speculating setting "
+    "loses against the best one / loss at the worst level with off among the candidates."
+)
 _HEAD = (
     "method", "launches", "launches, measured only", "regret after 1, 2, 3 launches %",
-    "stops after (regret there %)", "held-out settings %", "best-K loss %", "held-out levels %",
-    "80 % interval covers",
+    "stops after (regret there %)", "held-out settings %",
+    "best-K loss, mean / worst level %", "held-out levels %", "80 % interval covers",
 )  # fmt: skip
 
 
@@ -54,7 +58,7 @@ def document(
         "",
         "## Error on settings that were not launched, from two launches",
         "",
-        "Mean |error| in %, off apart; loss = worst level's loss of the recommended setting, %.",
+        _HELD_OUT,
         "",
         *_held(tables, held, "settings"),
         "",
@@ -96,17 +100,18 @@ def _held_summary(name: str, held: Mapping[str, Sequence[HeldOut]]) -> str:
     if name not in MODELS:
         return "– | – | – | –"
     mine = {label: [h for h in found if h.method == name] for label, found in held.items()}
-    errors, losses, levels = [], [], []
+    errors, losses, worst, levels = [], [], [], []
     covered: list[bool] = []
     for found in mine.values():
         settings = [h for h in found if h.task == "settings"]
         if settings:
             errors.append(np.mean([np.mean(h.errors) for h in settings if h.errors]))
             losses.append(np.mean([h.choice_loss for h in settings]))
+            worst.append(np.mean([h.worst_loss for h in settings]))
         levels += [np.mean([*h.errors, *h.off_errors]) for h in found if h.task == "levels"]
         covered += [c for h in found for c in h.covered]
     cover = f"{np.mean(covered):.2f} of {len(covered)}" if covered else "–"
-    return f"{_percent(errors)} | {_percent(losses)} | {_percent(levels)} | {cover}"
+    return f"{_percent(errors)} | {_percent(losses)} / {_percent(worst)} | {_percent(levels)} | {cover}"
 
 
 def _percent(shares: Sequence[float | np.floating[Any]]) -> str:
@@ -149,4 +154,8 @@ def _one(found: HeldOut) -> str:
     text = f"{100 * np.mean(found.errors):.1f}" if found.errors else "–"
     if found.off_errors:
         text += f" (off {100 * np.mean(found.off_errors):.0f})"
-    return text + (f", loss {100 * found.choice_loss:.1f}" if found.task == "settings" else "")
+    return text + (
+        f", loss {100 * found.choice_loss:.1f} / {100 * found.worst_loss:.0f}"
+        if found.task == "settings"
+        else ""
+    )
