@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import assert_never
 
 from spectune import __version__
 from spectune.analysis.answers import StudyAnswers, answer
@@ -18,12 +19,15 @@ from spectune.cli.tune_options import DEFAULT_NUM_STEPS, DEFAULT_WORKLOAD, NEWES
 from spectune.clock import SystemClock
 from spectune.domain.command import MASK, Command
 from spectune.domain.spec_config import SpecConfig
-from spectune.domain.study import SearchSpace, Study, StudyHistory
+from spectune.domain.study import SearchRule, SearchSpace, Study, StudyHistory
 from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.errors import ConfigError, StoreError
 from spectune.launch.subprocess_launcher import SubprocessLauncher
 from spectune.planning.grid import GridPlanner, fewest_launches
+from spectune.planning.model_planner import ModelPlanner
+from spectune.planning.planner import Planner
+from spectune.planning.stopping import Budget
 from spectune.report.plan_document import PlannedSetting, StudyPlan
 from spectune.storage.sqlite_store import SqliteStore, default_store_path
 from spectune.tuning.loop import tune
@@ -32,6 +36,8 @@ from spectune.tuning.run_trial import TrialRunner, TrialSetup
 from spectune.workloads.prompts import PromptPool, python_code_pool
 from spectune.workloads.request_file import request_file_pool
 
+MODEL_LAUNCHES = 6  # what the model search needs on most surfaces (benchmarks/planner), and one to spare
+FEWEST_MODEL_LAUNCHES = 3
 _EMBEDDED_COMMAND = (sys.executable, "-m", "spectune", "serve")
 
 
@@ -76,6 +82,7 @@ def begin_study(options: TuneOptions) -> PreparedStudy:
         concurrency=options.concurrency,
         budget_s=options.budget_s,
         environment=read_environment(),
+        search=options.search,
     )
     return PreparedStudy(study=study, command=_startable(asked), adapter=adapter, pool=pool)
 
@@ -106,7 +113,7 @@ def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
 def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -> StudyHistory:
     """Runs the study until the planner stops."""
     clock = SystemClock()
-    planner = GridPlanner()
+    planner = planner_of(prepared.study)
     setup = TrialSetup(
         adapter=prepared.adapter,
         launcher=SubprocessLauncher(log_folder(store, prepared.study.id), clock),
@@ -114,7 +121,7 @@ def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -
         pool=prepared.pool,
         concurrency=prepared.study.concurrency,
         budget_s=prepared.study.budget_s,
-        max_settings=len(planner.candidates(prepared.study)),
+        max_settings=sized_launches(prepared.study),
         clock=clock,
     )
     return tune(prepared.study, store, planner, partial(TrialRunner, setup), progress)
@@ -123,7 +130,7 @@ def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -
 def plan_study(prepared: PreparedStudy) -> StudyPlan:
     """What running it would do."""
     study, adapter = prepared.study, prepared.adapter
-    settings = tuple(_planned(adapter, trial.config) for trial in GridPlanner().candidates(study))
+    settings = tuple(_planned(adapter, trial.config) for trial in planner_of(study).candidates(study))
     feasible = sum(not setting.obstacle for setting in settings)
     notes = list(prepared.pool.notes)
     if 0 not in study.space.num_steps:
@@ -131,9 +138,37 @@ def plan_study(prepared: PreparedStudy) -> StudyPlan:
     return StudyPlan(
         study=study,
         settings=settings,
-        min_launches=min(feasible, fewest_launches(study.space)),
+        min_launches=min(feasible, _fewest_launches(study)),
         notes=tuple(notes),
     )
+
+
+def planner_of(study: Study) -> Planner:
+    """The search a study asks for."""
+    match study.search:
+        case SearchRule(kind="grid"):
+            return GridPlanner()
+        case SearchRule(tolerance=tolerance, max_launches=launches, max_downtime_s=downtime_s):
+            limit = float("inf")
+            return ModelPlanner(
+                budget=Budget(
+                    tolerance=tolerance,
+                    max_launches=launches or limit,
+                    max_downtime_s=min(downtime_s or limit, study.budget_s or limit),
+                )
+            )
+        case _ as never:
+            assert_never(never)
+
+
+def sized_launches(study: Study) -> int:
+    """Launches among which the measuring budget is shared."""
+    settings = len(study.space.num_steps)
+    return settings if study.search.kind == "grid" else min(settings, MODEL_LAUNCHES)
+
+
+def _fewest_launches(study: Study) -> int:
+    return fewest_launches(study.space) if study.search.kind == "grid" else FEWEST_MODEL_LAUNCHES
 
 
 def answers_of(history: StudyHistory) -> StudyAnswers:
