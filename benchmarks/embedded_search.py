@@ -125,14 +125,11 @@ def main() -> int:
         lines.append(counts)
         rows += judge(run, full, asked)
     lines += ["", f"mean share of the grid's launches: {sum(shares) / len(shares):.0%}", ""]
-    lines += [
-        "| run | concurrency | grid's best | model's choice | loss | inside the interval |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {r.run} | {r.concurrency} | {r.grid_best} | {r.choice} | {r.loss:.1%} | {'yes' if r.inside_interval else 'no'} |"
-        for r in rows
-    ]
+    lines += ["| run | concurrency | grid's best | model's choice | loss | inside the interval |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for r in rows:
+        inside = "yes" if r.inside_interval else "no"
+        lines.append(f"| {r.run} | {r.concurrency} | {r.grid_best} | {r.choice} | {r.loss:.1%} | {inside} |")
     text = "\n".join(lines) + "\n"
     print(text)
     if args.out:
