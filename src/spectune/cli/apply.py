@@ -1,5 +1,6 @@
 """`spectune apply`: the study's winner, put in place on its unit for good, or taken back."""
 
+import argparse
 import difflib
 import sys
 from collections.abc import Sequence
@@ -17,9 +18,6 @@ from spectune.cli.kept_server import (
 )
 from spectune.cli.options import Parser
 from spectune.cli.service_options import (
-    DEFAULT_ORPHAN_TIMEOUT_S,
-    ServiceTerms,
-    UnitPlace,
     add_terms_arguments,
     add_unit_arguments,
     read_place,
@@ -35,7 +33,6 @@ from spectune.launch.journal import Journal, last_header
 from spectune.launch.persistent import PersistentChange, apply_change, change_back, change_to
 from spectune.launch.service_session import SessionTerms, new_header, open_session
 from spectune.launch.systemd_launcher import secrets_of
-from spectune.launch.unit_name import UnitName
 from spectune.storage.sqlite_store import SqliteStore
 from spectune.tuning.service_proof import describe, look, prove_applied
 
@@ -47,10 +44,11 @@ def run_apply(words: Sequence[str]) -> int:
     found = _parser().parse_args(list(words))
     store = open_store(found.store or "")
     study = _study(store, found.study)
-    terms = read_terms(found) if found.unit is not None else None
-    if terms is None:
+    if found.unit is None:
         read_place(found)  # refuses --ssh and the like without --unit
-        terms = _terms_of_study(study, is_confirmed=found.yes)
+        _name_unit(found, study)
+    terms = read_terms(found)
+    assert terms is not None, "a unit is named"
     with looked_at(terms, store.path.with_name(f"{store.path.name}.logs") / "apply.log") as kept:
         if found.undo:
             change, wanted = change_back(kept.service), None
@@ -171,16 +169,12 @@ def _winner(store: SqliteStore, study: str) -> SpecConfig:
     return recommendation.config
 
 
-def _terms_of_study(study: str, *, is_confirmed: bool) -> ServiceTerms:
+def _name_unit(found: argparse.Namespace, study: str) -> None:
+    """Fills in the unit that the study was tuned on; raises ConfigError."""
     header = last_header(journal_folder(), study)
     if header is None:
         raise ConfigError(
             f"study {study}: `it was tuned on a unit from here` must hold, it was not; name it with --unit."
         )
-    place = UnitPlace(
-        name=UnitName.parse(header.unit), ssh=header.ssh, use_sudo=header.use_sudo, is_user=header.is_user
-    )
-    return ServiceTerms(
-        place=place, allows_live=False, before_stop=(), after_restore=(), window=None,
-        orphan_timeout_s=DEFAULT_ORPHAN_TIMEOUT_S, is_confirmed=is_confirmed,
-    )  # fmt: skip
+    found.unit, found.ssh = header.unit, header.ssh or None
+    found.sudo, found.user = header.use_sudo, header.is_user

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from spectune.cli.interruption import time_limit, undisturbed
 from spectune.cli.service_options import ServiceTerms, Window, service_at
 from spectune.cli.wiring import PreparedStudy, recognise
 from spectune.clock import SystemClock
-from spectune.domain.command import HttpRequest
 from spectune.engines.adapter import EngineAdapter
 from spectune.errors import ConfigError, LaunchError
 from spectune.launch.journal import Journal, JournalHeader
@@ -28,7 +28,6 @@ from spectune.tuning.bench import ask
 from spectune.tuning.live_traffic import busiest
 from spectune.tuning.service_proof import look, prove_same, write_down
 
-LIVE_WINDOW_S = 3.0
 _COMMAND_S = 600.0
 _RESERVE_SHARE, _LONGEST_RESERVE_S = 0.2, 120.0
 
@@ -73,20 +72,9 @@ class KeptServer:
 
     def check_quiet(self) -> None:
         """Raises ConfigError when it serves somebody, or when that cannot be told."""
-        if not self.before or self.terms.allows_live:
-            return
-        server = self._server(Path(os.devnull))
-        most = busiest(lambda request: _ask(server, request), SystemClock(), window_s=LIVE_WINDOW_S)
-        if most is None:
-            raise ConfigError(
-                f"{self.service.described}: `its metrics say whether it serves somebody` must hold, they do "
-                "not; give --allow-live if nobody needs it now."
-            )
-        if most:
-            raise ConfigError(
-                f"{self.service.described}: `it serves nobody` must hold, it has {most} requests; drain it "
-                "(see --before-stop), or give --allow-live."
-            )
+        if self.before and not self.terms.allows_live:
+            server = server_of(self.service, self.adapter, Path(os.devnull))
+            check_serves_nobody(self.service, server, window_s=self.terms.quiet_s)
 
     @contextmanager
     def borrowed(self, study_id: str, log_folder: Path, max_downtime_s: float | None) -> Iterator[Launcher]:
@@ -127,9 +115,6 @@ class KeptServer:
                 told = session.give_back(proof_of(self.service, self.adapter, self.before, log))
                 sys.stderr.write(f"spectune: {self.service.described} is given back: {told}\n")
 
-    def _server(self, log: Path) -> SystemdServer:
-        return server_of(self.service, self.adapter, log)
-
 
 @contextmanager
 def looked_at(terms: ServiceTerms, log: Path) -> Iterator[KeptServer]:
@@ -142,10 +127,27 @@ def looked_at(terms: ServiceTerms, log: Path) -> Iterator[KeptServer]:
         before = ""
         if unit.active_state == "active":
             server = server_of(service, adapter, log)
+            if not terms.allows_live:
+                check_serves_nobody(service, server, window_s=terms.quiet_s)
             before = write_down(look(adapter, server, SystemClock(), deadline_s=adapter.ready_deadline_s))
         yield KeptServer(terms=terms, service=service, unit=unit, adapter=adapter, before=before)
     finally:
         service.host.close()
+
+
+def check_serves_nobody(service: SystemdService, server: SystemdServer, *, window_s: float) -> None:
+    """Raises ConfigError when it has requests during the window, or when that cannot be told."""
+    most = busiest(partial(ask, server), SystemClock(), window_s=window_s)
+    if most is None:
+        raise ConfigError(
+            f"{service.described}: `its metrics say whether it serves somebody` must hold, they do not; give "
+            "--allow-live if nobody needs it now."
+        )
+    if most:
+        raise ConfigError(
+            f"{service.described}: `it serves nobody` must hold, it has {most} requests; drain it first, or "
+            "give --allow-live."
+        )
 
 
 def server_of(service: SystemdService, adapter: EngineAdapter, log: Path) -> SystemdServer:
@@ -212,10 +214,6 @@ def downtime_limit_s(max_s: float | None, window: Window | None, now: time.struc
     if not limits:
         return None
     return min(limits) - min(_RESERVE_SHARE * min(limits), _LONGEST_RESERVE_S)
-
-
-def _ask(server: SystemdServer, request: HttpRequest) -> str:
-    return ask(server, request)
 
 
 def _duration(seconds: float | None) -> str:

@@ -15,6 +15,7 @@ from spectune.launch.systemd_service import SystemdService
 from spectune.launch.unit_name import UnitName
 
 DEFAULT_ORPHAN_TIMEOUT_S = 120.0
+DEFAULT_QUIET_S = 5.0
 _SHORTEST_ORPHAN_TIMEOUT_S = 0.5
 _MINUTES_A_DAY = 24 * 60
 
@@ -73,6 +74,7 @@ class ServiceTerms:
     Attributes:
         place: the unit.
         allows_live: tune although it serves somebody.
+        quiet_s: how long it must have served nobody.
         before_stop: command before the first stop; empty for none.
         after_restore: command after the service is back; empty for none.
         window: when it may be down; None: any time.
@@ -82,6 +84,7 @@ class ServiceTerms:
 
     place: UnitPlace
     allows_live: bool
+    quiet_s: float
     before_stop: tuple[str, ...]
     after_restore: tuple[str, ...]
     window: Window | None
@@ -100,6 +103,9 @@ def add_unit_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup
 def add_terms_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """What `tune` asks beside."""
     parser.add_argument("--allow-live", action="store_true", help="tune it although it serves somebody")
+    parser.add_argument(
+        "--quiet-for", metavar="TIME", help="how long it must have served nobody (default 5s)"
+    )
     parser.add_argument("--before-stop", metavar="CMD", help="run here before the first stop (drain)")
     parser.add_argument("--after-restore", metavar="CMD", help="run here when the service is back (undrain)")
     parser.add_argument("--window", metavar="HH:MM-HH:MM", help="the service may be down only then")
@@ -129,7 +135,7 @@ def read_terms(found: argparse.Namespace) -> ServiceTerms | None:
     """The unit with its terms; None when there is none. Raises ConfigError."""
     place = read_place(found)
     if place is None:
-        for flag in ("allow_live", "before_stop", "after_restore", "window", "orphan_timeout"):
+        for flag in ("allow_live", "quiet_for", "before_stop", "after_restore", "window", "orphan_timeout"):
             if getattr(found, flag):
                 name = flag.replace("_", "-")
                 raise ConfigError(f"--{name}: `it belongs to --unit NAME` must hold; name the unit.")
@@ -137,6 +143,9 @@ def read_terms(found: argparse.Namespace) -> ServiceTerms | None:
     return ServiceTerms(
         place=place,
         allows_live=found.allow_live,
+        quiet_s=DEFAULT_QUIET_S
+        if found.quiet_for is None
+        else parse_duration(found.quiet_for, flag="--quiet-for"),
         before_stop=_words(found.before_stop, "--before-stop"),
         after_restore=_words(found.after_restore, "--after-restore"),
         window=None if found.window is None else parse_window(found.window),

@@ -155,7 +155,7 @@ class ExecLine:
 
 def read_properties(shown: str) -> tuple[tuple[str, str], ...]:
     """`systemctl show` text as pairs; values may hold `=`."""
-    pairs = (line.partition("=") for line in shown.splitlines() if "=" in line)
+    pairs = (line.partition("=") for line in shown.split("\n") if "=" in line)
     return tuple((name, value) for name, _, value in pairs)
 
 
@@ -206,7 +206,7 @@ def read_environment_file(text: str) -> dict[str, str]:
     {'A': 'x y', 'B': '12'}
     """
     found: dict[str, str] = {}
-    for line in _joined(text.splitlines(), glue=""):
+    for line in _joined(text.split("\n"), glue=""):
         name, equals, value = line.strip().partition("=")
         if equals and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name.strip()):
             found[name.strip()] = _shell_value(value.strip())
@@ -228,7 +228,7 @@ def _settings(cat: str, paths: set[str]) -> list[tuple[str, str]]:
     """The settings of all [Service] sections, in order; `paths` are the files put together in `cat`."""
     found: list[tuple[str, str]] = []
     section = ""
-    for line in _joined(cat.splitlines(), glue=" "):
+    for line in _joined(cat.split("\n"), glue=" "):
         text = line.strip()
         if line.removeprefix("# ") in paths:
             section = ""

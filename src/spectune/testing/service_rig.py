@@ -57,6 +57,20 @@ class StandIn:
                 assert isinstance(found, dict)
                 return found
 
+    def wait_up(self, within_s: float = 30.0) -> None:
+        """Waits until something listens on its port."""
+        give_up_s = time.monotonic() + within_s
+        request = HttpRequest(method="GET", path="/metrics")
+        while True:
+            try:
+                fetch(self.endpoint, request, timeout_s=2.0)
+            except ServerUnreachable:
+                if time.monotonic() > give_up_s:
+                    raise
+                time.sleep(0.05)
+            else:
+                return
+
     def argv(self) -> list[str]:
         """The arguments it runs with."""
         return [str(word) for word in self.ask()["argv"]]  # type: ignore[attr-defined]
