@@ -79,6 +79,7 @@ WITHOUT_UNIT_TEST = {
     "testing/store_dump.py": "a tool for tests/stores",
     "testing/systemd_box.py": "used by tests/service",
     "testing/ssh_box.py": "used by tests/service",
+    "testing/user_box.py": "used by tests/service",
     "testing/standin_server.py": "used by tests/service",
     "testing/service_rig.py": "used by tests/service",
     "testing/kill_driver.py": "used by tests/service",

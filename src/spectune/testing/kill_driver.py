@@ -55,6 +55,7 @@ class Job:
         self.port = int(str(words["port"]))
         self.prefix = tuple(str(words["prefix"]).split())
         self.ssh_config = str(words.get("ssh_config", ""))
+        self.is_user = bool(words.get("is_user", False))
         self.trials = int(str(words.get("trials", 1)))
         self.act_at = int(str(words.get("act_at", -1)))
         self.act = str(words.get("act", "kill-tuner"))
@@ -151,7 +152,7 @@ def measure(server: RunningServer, job: Job, trial: int) -> None:
 def tune(job: Job) -> str:
     """A whole session; what the proof said."""
     host = TrapHost(job.host(), job)
-    service = SystemdService(host, UnitName.parse(job.unit))
+    service = SystemdService(host, UnitName.parse(job.unit), is_user=job.is_user)
     unit = service.unit()
     endpoint = Endpoint(host="127.0.0.1", port=job.port)
     before = json.dumps(ask(host.reach(endpoint))["argv"]) if unit.active_state == "active" else ""

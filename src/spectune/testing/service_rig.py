@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -142,3 +143,11 @@ def job(unit: StandIn, folder: Path, **words: object) -> dict[str, object]:
 def open_journals(folder: Path) -> list[str]:
     """Names of journals that are not closed."""
     return [path.name for path in unfinished(folder)]
+
+
+def wait_until(condition: Callable[[], bool], *, within_s: float) -> bool:
+    """Polls until it holds."""
+    give_up_s = time.monotonic() + within_s
+    while not condition() and time.monotonic() < give_up_s:
+        time.sleep(0.05)
+    return condition()
