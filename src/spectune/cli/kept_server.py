@@ -26,7 +26,7 @@ from spectune.report import numbers
 from spectune.report.plan_document import StudyPlan
 from spectune.tuning.bench import ask
 from spectune.tuning.live_traffic import busiest
-from spectune.tuning.service_proof import look, prove_same, write_down
+from spectune.tuning.service_proof import describe, look, prove_same, write_down
 
 _COMMAND_S = 600.0
 _RESERVE_SHARE, _LONGEST_RESERVE_S = 0.2, 120.0
@@ -164,6 +164,21 @@ def proof_of(service: SystemdService, adapter: EngineAdapter, before: str, log: 
         if not before:
             return "not running, as before"
         return prove_same(adapter, server_of(service, adapter, log), SystemClock(), before)
+
+    return prove
+
+
+def running_proof(
+    service: SystemdService, adapter: EngineAdapter, before: str, log: Path
+) -> Callable[[], str]:
+    """Shows that the server runs, whatever it runs."""
+
+    def prove() -> str:
+        if not before:
+            return "not running, as before"
+        clock = SystemClock()
+        now = look(adapter, server_of(service, adapter, log), clock, deadline_s=adapter.ready_deadline_s)
+        return f"a real generation, and in force: {describe(now)}"
 
     return prove
 
