@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,8 +106,9 @@ def open_session(service: SystemdService, unit: Unit, journal: Journal, clock: C
     except ConfigError:
         journal.close("nothing was changed")
         raise
-    except SpectuneError:
-        journal.release()
+    except BaseException:
+        with suppress(SpectuneError):  # out of reach: the watchdog or `spectune restore` does it
+            _give_back(lease, service, lambda: "", clock, _STOP_S + _START_S)
         raise
     lease.keep_alive()
     return ServiceSession(service, unit, lease, clock)
