@@ -175,12 +175,25 @@ def test_counters_move_and_keep_their_identity(eagle: Server) -> None:
         ({"prompt": "x", "max_tokens": 2000}, "prompt tokens + max_tokens <= 1024"),
         ({"prompt": "x = 1\n" * 2000, "max_tokens": 1}, "shorten the prompt"),
         ({"prompt": "x", "n": 3}, "`n`"),
+        (b'{"prompt": "\\ud800"}', "whole characters"),
     ],
 )
 def test_bad_requests_get_openais_400_and_are_never_cut(eagle: Server, body: object, words: str) -> None:
     status, text = eagle.request("/v1/completions", body)
     assert status == 400
     assert words in json.loads(text)["error"]["message"]
+    assert json.loads(text)["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [("/nope", {}, 404), ("/v1/completions", None, 405), ("/v1/completions", b" " * (5 * 2**20), 413)],
+)
+def test_what_is_not_found_or_too_large_gets_openais_error_too(
+    eagle: Server, path: str, body: object, status: int
+) -> None:
+    got, text = eagle.request(path, body)
+    assert got == status
     assert json.loads(text)["error"]["type"] == "invalid_request_error"
 
 
@@ -230,6 +243,7 @@ def test_an_api_key_is_asked_for_and_shown_nowhere() -> None:
     with serving("--api-key", "s3cret-key") as server:
         assert server.request("/v1/models")[0] == 401
         assert server.request("/v1/models", key="wrong")[0] == 401
+        assert server.request("/v1/models", key="\xff")[0] == 401
         status, text = server.request("/server_info", key="s3cret-key")
         assert status == 200
         assert "s3cret" not in text

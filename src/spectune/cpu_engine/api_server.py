@@ -132,7 +132,8 @@ class Api:
         key = self._server.api_key
         if key is not None and request.path not in OPEN_PATHS:
             given = request.headers.get("Authorization", "")
-            if not hmac.compare_digest(given.encode(), f"Bearer {key}".encode()):
+            # aiohttp reads bytes that are not UTF-8 as surrogates
+            if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), f"Bearer {key}".encode()):
                 return _refusal(401, "the API key is missing or wrong.", "authentication_error")
         try:
             return await handler(request)
@@ -140,6 +141,10 @@ class Api:
             return _refusal(400, str(error), "invalid_request_error", error.param)
         except EngineGone as error:
             return _refusal(500, str(error), "server_error")
+        except web.HTTPClientError as error:  # no such path or method, too large a body
+            refusal = _refusal(error.status, f"{error.text or error.reason}", "invalid_request_error")
+            refusal.headers.update({"Allow": error.headers["Allow"]} if "Allow" in error.headers else {})
+            return refusal
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         return await self._generate(request, is_chat=False)
