@@ -146,6 +146,17 @@ def test_a_stop_text_ends_the_answer_before_it(eagle: Server) -> None:
     assert (got["text"], got["finish_reason"]) == (whole[: whole.find(stop)], "stop")
 
 
+def test_a_stop_text_ends_the_count_of_tokens_where_it_ends_the_text(eagle: Server) -> None:
+    """Else a setting that drafts further would be paid for tokens that nobody gets."""
+    with serving() as off:
+        whole = off.complete()["choices"][0]["text"]
+        for first in range(2, len(whole) - 4, 3):
+            stop = whole[first : first + 4]
+            expected, got = (server.complete(stop=[stop]) for server in (off, eagle))
+            assert got["choices"] == expected["choices"]
+            assert got["usage"]["completion_tokens"] == expected["usage"]["completion_tokens"]
+
+
 def test_the_server_says_what_it_runs(eagle: Server) -> None:
     info = eagle.json("/server_info")
     assert (info["speculative_algorithm"], info["speculative_num_steps"]) == ("EAGLE", 3)

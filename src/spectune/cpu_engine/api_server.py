@@ -297,11 +297,22 @@ class Answer:
 
     def _read(self, piece: Piece) -> tuple[str, str]:
         """The text a piece adds and the finish reason, stop texts applied."""
-        self._completion += len(piece.tokens)
         self._cached = piece.cached
-        text = self._decoder.feed(piece.tokens, final=bool(piece.finish))
-        text = self._stops.feed(text, final=bool(piece.finish))
-        return text, "stop" if self._stops.found else piece.finish
+        if self._generation.stops:
+            return self._read_to_stop(piece)
+        self._completion += len(piece.tokens)
+        return self._decoder.feed(piece.tokens, final=bool(piece.finish)), piece.finish
+
+    def _read_to_stop(self, piece: Piece) -> tuple[str, str]:
+        """Token by token: what speculation emitted past a stop text is no output and is not counted."""
+        texts: list[str] = []
+        for left, token in zip(reversed(range(len(piece.tokens))), piece.tokens, strict=True):
+            self._completion += 1
+            is_last = bool(piece.finish) and not left
+            texts.append(self._stops.feed(self._decoder.feed([token], final=is_last), final=is_last))
+            if self._stops.found:
+                return "".join(texts), "stop"
+        return "".join(texts), piece.finish
 
 
 def _refusal(status: int, message: str, kind: str, param: str | None = None) -> web.Response:
