@@ -208,6 +208,13 @@ def test_what_is_not_found_or_too_large_gets_openais_error_too(
     assert json.loads(text)["error"]["type"] == "invalid_request_error"
 
 
+def test_a_huge_prompt_is_refused_without_holding_up_the_streams_of_others(eagle: Server) -> None:
+    began_s = time.monotonic()
+    status, text = eagle.request("/v1/completions", {"prompt": "x = 1 " * 600_000, "max_tokens": 1})
+    assert (status, json.loads(text)["error"]["param"]) == (400, "prompt")
+    assert time.monotonic() - began_s < 2, "tokenizing it takes several seconds"
+
+
 def test_the_prefix_cache_serves_a_repeated_prompt_until_it_is_flushed(eagle: Server) -> None:
     prompt = "".join(f"value_{n} = {n}\n" for n in range(20))
     cached = [

@@ -170,8 +170,8 @@ class Api:
         return web.Response(body=await answer.whole(), content_type="application/json")
 
     def _submit(self, generation: Generation) -> Submit:
-        prompt = generation.ids or tuple(self._tokenizer.encode(generation.text or ""))
         context = self._ready.context_length
+        prompt = generation.ids or self._tokens(generation.text or "", context)
         limit = generation.max_tokens if generation.max_tokens is not None else context - len(prompt)
         if len(prompt) + max(limit, 1) > context:
             raise BadRequest(
@@ -190,6 +190,16 @@ class Api:
             seed=seed % 2**64,
             stops_at_eos=not generation.ignore_eos,
         )
+
+    def _tokens(self, text: str, context: int) -> tuple[int, ...]:
+        """The text's tokens. Too long a text is refused unread: megabytes would hold up every stream."""
+        fewest = len(text.encode()) // self._tokenizer.longest_token
+        if fewest > context:
+            raise BadRequest(
+                f"`prompt tokens <= {context}` must hold, got at least {fewest}; shorten the prompt.",
+                "prompt",
+            )
+        return tuple(self._tokenizer.encode(text))
 
     async def _models(self, _: web.Request) -> web.Response:
         model = {"id": MODEL_NAME, "object": "model", "created": self._started, "owned_by": "spectune",
