@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -255,6 +256,28 @@ def test_a_client_that_leaves_frees_its_slot_and_the_queue_moves_on() -> None:
         assert third[0]["usage"]["completion_tokens"] == 24
         streams[1].close()
         server.wait_for("num_requests_running", 0)
+
+
+def test_a_crowd_of_clients_that_leaves_at_once_blocks_nothing() -> None:
+    """Their cancellations and the engine's answers to them fill both pipes."""
+    body = b'{"prompt": "x", "max_tokens": 900, "stream": true, "ignore_eos": true}'
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+    with serving() as server:
+        for request in (head % (b"/v1/completions", len(body), body), head % (b"/flush_cache", 0, b"")):
+            crowd = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(600)]
+            for client in crowd:
+                client.sendall(request)
+            time.sleep(1)
+            server.process.send_signal(signal.SIGSTOP)  # so that it sees all of them leave at once
+            for client in crowd:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.close()
+            server.process.send_signal(signal.SIGCONT)
+            server.wait_for("num_requests_running", 0)
+            server.wait_for("num_requests_waiting", 0)
+        assert server.complete()["usage"]["completion_tokens"] == 24
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.communicate(timeout=20)[1] == "", "clients that leave are no news for the log"
 
 
 def test_an_api_key_is_asked_for_and_shown_nowhere() -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from aiohttp import web
+from aiohttp import ClientConnectionResetError, web
 
 from spectune.cpu_engine.front import EngineFront, EngineGone, Piece
 from spectune.cpu_engine.messages import Ready, Submit
@@ -137,6 +137,8 @@ class Api:
                 return _refusal(401, "the API key is missing or wrong.", "authentication_error")
         try:
             return await handler(request)
+        except ClientConnectionResetError:  # the client has left; nobody reads what we return
+            return web.Response(status=499)
         except BadRequest as error:
             return _refusal(400, str(error), "invalid_request_error", error.param)
         except EngineGone as error:
