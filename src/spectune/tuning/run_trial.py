@@ -57,7 +57,7 @@ class TrialSetup:
         budget_s: measuring seconds for the whole study; None: no limit.
         max_settings: settings that may come, off included.
         clock: source of time.
-        hang_s: how long a server under load may give no byte at all.
+        hang_s: how long a server under load may give no event at all.
         read_cpu: tells CPU time, ours and all.
     """
 
