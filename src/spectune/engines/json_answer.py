@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 
+from spectune.domain.text import whole_characters
 from spectune.errors import ProtocolError
 
 
@@ -30,8 +31,10 @@ class JsonAnswer:
     def optional_text(self, key: str) -> str | None:
         """A string, or None where it is null or missing."""
         value = self._values.get(key)
-        if value is None or isinstance(value, str):
-            return value
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return whole_characters(value)
         raise self._mistyped(key, "a string or null", value)
 
     def has(self, key: str) -> bool:

@@ -35,7 +35,7 @@ class Bench:
         server: the running process.
         target: how the load client reaches it.
         clock: source of time.
-        hang_s: how long it may give no byte under load.
+        hang_s: how long it may give no event under load.
         read_cpu: tells CPU time, ours and all.
     """
 

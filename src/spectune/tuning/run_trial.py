@@ -57,7 +57,7 @@ class TrialSetup:
         budget_s: measuring seconds for the whole study; None: no limit.
         max_settings: settings that may come, off included.
         clock: source of time.
-        hang_s: how long a server under load may give no byte at all.
+        hang_s: how long a server under load may give no event at all.
         read_cpu: tells CPU time, ours and all.
     """
 
@@ -146,7 +146,7 @@ class _Sitting:
         try:
             return self._measure(server, started_s)
         finally:
-            server.stop()
+            _stop(server)
 
     def _measure(self, server: RunningServer, started_s: float) -> TrialOutcome:
         try:
@@ -280,3 +280,12 @@ class _Sitting:
             launch_s=self._launch_s,
             levels=settle_levels(self._levels),
         )
+
+
+def _stop(server: RunningServer) -> None:
+    """Stops the server also when the first signal to stop all work comes in the midst of it."""
+    try:
+        server.stop()
+    except (KeyboardInterrupt, SystemExit):
+        server.stop()
+        raise
