@@ -4,10 +4,11 @@ import pytest
 
 from spectune.clock import SystemClock
 from spectune.domain.command import HttpRequest
+from spectune.domain.spec_config import OFF
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.errors import ProtocolError
 from spectune.loadgen.stream_client import LoadTarget
-from spectune.testing.simulation import running_simulation, simulated_pool
+from spectune.testing.simulation import running_simulation, simulated_command, simulated_pool
 from spectune.tuning.bench import Bench, ask, read_effective
 from spectune.workloads.load_plan import LevelSize, plan_levels
 
@@ -19,6 +20,7 @@ def test_a_level_counts_only_what_happened_in_it(tmp_path: Path) -> None:
     with running_simulation(tmp_path) as server:
         bench = Bench(
             adapter=EmbeddedAdapter(),
+            config=OFF,
             server=server,
             target=LoadTarget(endpoint=server.endpoint, model=""),
             clock=SystemClock(),
@@ -43,6 +45,6 @@ def test_another_status_than_200_is_told_with_its_words(tmp_path: Path) -> None:
 def test_settings_are_read_from_the_running_server(tmp_path: Path) -> None:
     flags = ("--speculative-algorithm", "NGRAM", "--speculative-num-draft-tokens", "4")
     with running_simulation(tmp_path, *flags, "--max-running-requests", "9") as server:
-        effective = read_effective(EmbeddedAdapter(), server)
+        effective = read_effective(EmbeddedAdapter(), simulated_command(*flags), server)
     assert effective.config.label == "ngram 3"
     assert effective.max_running_requests == 6
