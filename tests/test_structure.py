@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "spectune"
 UNIT = ROOT / "tests" / "unit"
 MAX_FUNCTION_LINES = 60
-MAX_CLASS_LINES = 300
+MAX_CLASS_LINES = 200
+LARGER_CLASSES = {  # each an exception to be taken back, with its own limit
+    "testing/simulated_front.py: SimulatedServer": 240,
+}
 MAX_FILE_LINES = 400
 
 WITHOUT_UNIT_TEST = {
@@ -29,12 +32,14 @@ WITHOUT_UNIT_TEST = {
     "storage/connection.py": "tests/unit/storage/test_sqlite_store.py",
     "storage/sqlite_writer.py": "tests/unit/storage/test_sqlite_store.py",
     # The embedded engine's parts that only make sense together.
-    "cpu_engine/api_server.py": "tests/unit/cpu_engine, as a real process",
-    "cpu_engine/front.py": "tests/unit/cpu_engine, as a real process",
-    "cpu_engine/runner.py": "tests/unit/cpu_engine, as a real process",
-    "cpu_engine/worker.py": "tests/unit/cpu_engine, as a real process",
-    "cpu_engine/messages.py": "values; tests/unit/cpu_engine, as a real process",
+    "cpu_engine/api_server.py": "tests/e2e/test_serve.py, as a real process",
+    "cpu_engine/front.py": "tests/e2e/test_serve.py, as a real process",
+    "cpu_engine/runner.py": "tests/e2e/test_serve.py, as a real process",
+    "cpu_engine/worker.py": "tests/e2e/test_serve.py, as a real process",
+    "cpu_engine/messages.py": "values; tests/e2e/test_serve.py",
     "cpu_engine/options.py": "values; tests/unit/cpu_engine/test_command.py",
+    "cpu_engine/batch.py": "tests/unit/cpu_engine/test_engine.py",
+    "cpu_engine/decoder.py": "tests/unit/cpu_engine/test_engine.py",
     "cpu_engine/slots.py": "tests/unit/cpu_engine/test_engine.py",
     "cpu_engine/model_config.py": "tests/unit/cpu_engine/test_weights.py",
     "cpu_engine/graph_builder.py": "tests/unit/cpu_engine/test_target.py",
@@ -99,8 +104,12 @@ def oversized() -> Iterator[str]:
             length = (getattr(node, "end_lineno", 0) or 0) - getattr(node, "lineno", 0) + 1
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length > MAX_FUNCTION_LINES:
                 yield f"{name_of(path)}: {node.name}: {length} lines"
-            if isinstance(node, ast.ClassDef) and length > MAX_CLASS_LINES:
+            if isinstance(node, ast.ClassDef) and length > _class_limit(path, node.name):
                 yield f"{name_of(path)}: class {node.name}: {length} lines"
+
+
+def _class_limit(path: Path, name: str) -> int:
+    return LARGER_CLASSES.get(f"{name_of(path)}: {name}", MAX_CLASS_LINES)
 
 
 def test_files_classes_and_functions_stay_small() -> None:

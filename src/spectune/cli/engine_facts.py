@@ -1,6 +1,7 @@
 """What a dialect wants to know before anything is planned: a file of flags, the engine's help."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -24,6 +25,15 @@ def learn(adapter: EngineAdapter, command: Command) -> EngineAdapter:
         adapter = adapter.with_config_text(_read(path))
     asked = adapter.help_command(command)
     return adapter if asked is None else adapter.with_help(_help(asked))
+
+
+def check_program(command: Command) -> None:
+    """Raises ConfigError where the command's program is not there, before anything is started."""
+    if shutil.which(command.argv[0], path=dict(command.env).get("PATH")) is None:
+        raise ConfigError(
+            f"serve command: `its program is on PATH` must hold, there is no {command.argv[0]!r}; give its whole "
+            "path, or put it there."
+        )
 
 
 def with_file(adapter: EngineAdapter, command: Command) -> EngineAdapter:

@@ -19,6 +19,7 @@ Finds, proves and applies the best speculative-decoding settings for an LLM serv
 commands:
   tune    find the best setting; with no arguments, of the embedded engine
   show    list the stored studies, or print one again
+  predict fit the performance model to a table of measurements
   serve   the embedded engine as an OpenAI-compatible server
 
 options:
@@ -59,6 +60,10 @@ def _dispatch(words: list[str]) -> int:
             from spectune.cli.show import run_show  # noqa: PLC0415
 
             return run_show(rest)
+        case ["predict", *rest]:
+            from spectune.cli.predict import run_predict  # noqa: PLC0415
+
+            return run_predict(rest)
         case ["serve", *rest]:
             from spectune.cli.serve import serve  # noqa: PLC0415
 
@@ -71,7 +76,8 @@ def _dispatch(words: list[str]) -> int:
             return 0 if words else 2
         case [word, *_]:
             raise ConfigError(
-                f"spectune: `tune, show or serve` must be given, got {word!r}; see `spectune --help`."
+                f"spectune: `tune, show, predict or serve` must be given, got {word!r}; "
+                "see `spectune --help`."
             )
         case _:
             raise AssertionError(words)

@@ -93,3 +93,31 @@ def parse_seconds(text: str, *, flag: str) -> float:
     if not 0 < value < float("inf"):
         raise ConfigError(f"{flag}: `0 < seconds < infinity` must hold, got {text}.")
     return value
+
+
+def parse_duration(text: str, *, flag: str) -> float:
+    """Seconds of a time such as "90s", "30m" or "2h"; a bare number is seconds; raises ConfigError.
+
+    >>> parse_duration("30m", flag="--max-downtime")
+    1800.0
+    """
+    unit = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:], 0.0)
+    try:
+        return parse_seconds(text[:-1] if unit else text, flag=flag) * (unit or 1.0)
+    except ConfigError as exc:
+        raise ConfigError(f"{flag}: `a time such as 90s, 30m or 2h` must be given, got {text!r}.") from exc
+
+
+def parse_share(text: str, *, flag: str) -> float:
+    """A share between 0 and 1, both excluded, as "0.5%" or "0.005"; raises ConfigError.
+
+    >>> parse_share("0.5%", flag="--tolerance")
+    0.005
+    """
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise ConfigError(f"{flag}: `a share such as 0.5% or 0.005` must be given, got {text!r}.")
+    return value

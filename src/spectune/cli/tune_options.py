@@ -3,8 +3,17 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from spectune.cli.options import Parser, parse_count, parse_numbers, parse_seconds
+from spectune.cli.options import (
+    Parser,
+    parse_count,
+    parse_duration,
+    parse_numbers,
+    parse_seconds,
+    parse_share,
+)
+from spectune.domain.study import SearchRule
 from spectune.errors import ConfigError
 
 DEFAULT_BUDGET_S = 200.0
@@ -17,7 +26,12 @@ METHODS = (
     "ngram_gpu", "suffix", "medusa", "mlp_speculator",
 )  # fmt: skip
 ENGINES = ("embedded", "llamacpp")
+DEFAULT_TOLERANCE = 0.005
 NEWEST = "last"
+_QUESTION = (
+    "engine", "model", "workload", "concurrency", "seed", "num_steps", "method", "topk", "num_draft_tokens",
+)  # fmt: skip
+_EFFORT = ("search", "tolerance", "max_launches", "max_downtime")
 
 _EPILOG = """\
 lists and ranges: 0,2,4 or 1..5,8
@@ -49,6 +63,7 @@ class TuneOptions:
         store_file: the study store; "" for the default one.
         resume: study to go on with, `NEWEST` for the newest interrupted one; "" to begin a new one.
         is_dry_run: print the plan only.
+        search: how settings are chosen, and when to stop.
         budget_s: measuring seconds; None for no limit.
         seed: seed of the built-in workload.
         command: serve command; empty for the embedded engine.
@@ -68,6 +83,7 @@ class TuneOptions:
     store_file: str
     resume: str
     is_dry_run: bool
+    search: SearchRule
     budget_s: float | None
     seed: int
     command: tuple[str, ...]
@@ -92,6 +108,7 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
         store_file=found.store or "",
         resume=found.resume or "",
         is_dry_run=found.dry_run,
+        search=_search(found),
         budget_s=_budget(found),
         seed=_count(found.seed, "--seed", 0) or 0,
         command=command,
@@ -132,6 +149,18 @@ def _parser() -> Parser:
     space.add_argument("--num-draft-tokens", metavar="N", help="with --topk > 1: tokens verified per step")
     effort = parser.add_argument_group("effort")
     effort.add_argument("--budget", metavar="SECONDS", help="measuring time in all (default 200)")
+    effort.add_argument(
+        "--search", choices=("model", "grid"),
+        help="model: few launches, each where it is worth most (default); grid: num_steps in order "
+        "(default with --num-steps or --topk)",
+    )  # fmt: skip
+    effort.add_argument(
+        "--tolerance", metavar="SHARE", help="speed that may be lost, such as 0.5%% (default)"
+    )
+    effort.add_argument("--max-launches", metavar="N", help="launches at most")
+    effort.add_argument(
+        "--max-downtime", metavar="TIME", help="launching and measuring at most: 90s, 30m, 2h"
+    )
     effort.add_argument("--thorough", action="store_true", help="no limit on measuring time")
     effort.add_argument("--dry-run", action="store_true", help="print the plan, start nothing")
     effort.add_argument("--yes", action="store_true", help="ask nothing (nothing is asked today)")
@@ -165,6 +194,31 @@ def _budget(found: argparse.Namespace) -> float | None:
     return DEFAULT_BUDGET_S if found.budget is None else parse_seconds(found.budget, flag="--budget")
 
 
+def _search(found: argparse.Namespace) -> SearchRule:
+    """The model by default; the grid where the user names the settings, unless they ask for the model."""
+    named = found.num_steps is not None or found.topk is not None
+    kind: Literal["grid", "model"] = found.search or ("grid" if named else "model")
+    limits = [
+        name for name in ("tolerance", "max_launches", "max_downtime") if getattr(found, name) is not None
+    ]
+    if kind == "grid" and limits:
+        flag = limits[0].replace("_", "-")
+        raise ConfigError(
+            f"--{flag}: `it belongs to --search model` must hold; leave it out or ask for that."
+        )
+    if kind == "model" and _count(found.topk, "--topk", 1) not in (None, 1):
+        raise ConfigError(
+            "--search model: `topk is 1` must hold; leave --search out to try every tree asked for."
+        )
+    tolerance, downtime = found.tolerance, found.max_downtime
+    return SearchRule(
+        kind=kind,
+        tolerance=DEFAULT_TOLERANCE if tolerance is None else parse_share(tolerance, flag="--tolerance"),
+        max_launches=_count(found.max_launches, "--max-launches", 1),
+        max_downtime_s=None if downtime is None else parse_duration(downtime, flag="--max-downtime"),
+    )
+
+
 def _check(options: TuneOptions) -> None:
     """Combinations that no single option shows to be wrong."""
     if options.topk == 1 and options.num_draft_tokens is not None:
@@ -183,18 +237,7 @@ def _check(options: TuneOptions) -> None:
         )
     if options.model and options.engine != "llamacpp":
         raise ConfigError("--model: `--engine llamacpp` must be given with it; or give a serve command.")
-    question = {
-        "engine",
-        "model",
-        "workload",
-        "concurrency",
-        "seed",
-        "num_steps",
-        "method",
-        "topk",
-        "num_draft_tokens",
-    }
-    changed = sorted(options.given & (question | {"budget", "thorough"}))
+    changed = sorted(options.given & {*_QUESTION, "budget", "thorough", *_EFFORT})
     if options.resume and changed:
         raise ConfigError(
             "spectune tune --resume: `a study goes on with the question it began with` must hold, got "

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import assert_never
 
 from spectune import __version__
 from spectune.analysis.answers import StudyAnswers, answer
@@ -20,7 +21,7 @@ from spectune.cli.tune_options import DEFAULT_NUM_STEPS, DEFAULT_WORKLOAD, NEWES
 from spectune.clock import SystemClock
 from spectune.domain.command import MASK, Command
 from spectune.domain.spec_config import SpecConfig
-from spectune.domain.study import SearchSpace, Study, StudyHistory
+from spectune.domain.study import SearchRule, SearchSpace, Study, StudyHistory
 from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.engines.known_bugs import bugs_before_launch
@@ -30,6 +31,9 @@ from spectune.engines.vllm import VllmAdapter
 from spectune.errors import ConfigError, StoreError
 from spectune.launch.subprocess_launcher import SubprocessLauncher
 from spectune.planning.grid import GridPlanner, fewest_launches, grid_configs
+from spectune.planning.model_planner import ModelPlanner
+from spectune.planning.planner import Planner
+from spectune.planning.stopping import Budget
 from spectune.report.plan_document import PlannedSetting, StudyPlan
 from spectune.storage.sqlite_store import SqliteStore, default_store_path
 from spectune.tuning.loop import tune
@@ -38,6 +42,8 @@ from spectune.tuning.run_trial import TrialRunner, TrialSetup
 from spectune.workloads.prompts import PromptPool, python_code_pool
 from spectune.workloads.request_file import request_file_pool
 
+MODEL_LAUNCHES = 6  # what the model search needs on most surfaces (benchmarks/planner), and one to spare
+FEWEST_MODEL_LAUNCHES = 3
 _EMBEDDED_COMMAND = (sys.executable, "-m", "spectune", "serve")
 _ADAPTERS: tuple[EngineAdapter, ...] = (
     EmbeddedAdapter(),
@@ -91,6 +97,7 @@ def begin_study(options: TuneOptions) -> PreparedStudy:
         concurrency=options.concurrency,
         budget_s=options.budget_s,
         environment=read_environment(),
+        search=options.search,
     )
     return PreparedStudy(
         study=study, command=_startable(prepared.command), adapter=adapter, pool=pool, notes=prepared.notes
@@ -130,7 +137,7 @@ def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
 def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -> StudyHistory:
     """Runs the study until the planner stops."""
     clock = SystemClock()
-    planner = GridPlanner()
+    planner = planner_of(prepared.study)
     setup = TrialSetup(
         adapter=prepared.adapter,
         launcher=SubprocessLauncher(
@@ -140,7 +147,7 @@ def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -
         pool=prepared.pool,
         concurrency=prepared.study.concurrency,
         budget_s=prepared.study.budget_s,
-        max_settings=len(planner.candidates(prepared.study)),
+        max_settings=sized_launches(prepared.study),
         clock=clock,
         hang_s=prepared.adapter.hang_s,
     )
@@ -150,7 +157,7 @@ def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -
 def plan_study(prepared: PreparedStudy) -> StudyPlan:
     """What running it would do."""
     study, adapter = prepared.study, prepared.adapter
-    configs = [trial.config for trial in GridPlanner().candidates(study)]
+    configs = [trial.config for trial in planner_of(study).candidates(study)]
     settings = tuple(_planned(adapter, study.command, config) for config in configs)
     feasible = sum(not setting.obstacle for setting in settings)
     notes = [*prepared.pool.notes, *prepared.notes, *_known_bugs(adapter, study.command, configs)]
@@ -159,9 +166,37 @@ def plan_study(prepared: PreparedStudy) -> StudyPlan:
     return StudyPlan(
         study=study,
         settings=settings,
-        min_launches=min(feasible, fewest_launches(study.space)),
+        min_launches=min(feasible, _fewest_launches(study)),
         notes=tuple(notes),
     )
+
+
+def planner_of(study: Study) -> Planner:
+    """The search a study asks for."""
+    match study.search:
+        case SearchRule(kind="grid"):
+            return GridPlanner()
+        case SearchRule(tolerance=tolerance, max_launches=launches, max_downtime_s=downtime_s):
+            limit = float("inf")
+            return ModelPlanner(
+                budget=Budget(
+                    tolerance=tolerance,
+                    max_launches=launches or limit,
+                    max_downtime_s=min(downtime_s or limit, study.budget_s or limit),
+                )
+            )
+        case _ as never:
+            assert_never(never)
+
+
+def sized_launches(study: Study) -> int:
+    """Launches among which the measuring budget is shared."""
+    settings = len(study.space.num_steps)
+    return settings if study.search.kind == "grid" else min(settings, MODEL_LAUNCHES)
+
+
+def _fewest_launches(study: Study) -> int:
+    return fewest_launches(study.space) if study.search.kind == "grid" else FEWEST_MODEL_LAUNCHES
 
 
 def answers_of(history: StudyHistory) -> StudyAnswers:
@@ -209,8 +244,9 @@ def _space(options: TuneOptions, adapter: EngineAdapter, command: Command) -> Se
         num_draft_tokens=options.num_draft_tokens,
         is_exhaustive=options.num_steps is not None,
     )
-    obstacles = [adapter.check(command, config) for config in grid_configs(space)]
-    if all(obstacles):
+    configs = [config for config in grid_configs(space) if not config.is_off]
+    obstacles = [adapter.check(command, config) for config in configs]
+    if obstacles and all(obstacles):
         raise ConfigError(f"settings: `one of them can run` must hold, none can: {obstacles[0]}")
     return space
 

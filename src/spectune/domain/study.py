@@ -1,6 +1,7 @@
 """The question of a study, and the study itself."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from spectune.domain.command import Command
 from spectune.domain.environment import Environment
@@ -36,6 +37,33 @@ class SearchSpace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRule:
+    """How settings are chosen, and when to stop.
+
+    Attributes:
+        kind: "grid" tries num_steps in order, "model" launches where a performance model sees most to gain.
+        tolerance: share of speed that may be lost against the best (model only).
+        max_launches: launches at most (model only); None for no limit.
+        max_downtime_s: seconds of launching and measuring at most (model only); None for no limit.
+    """
+
+    kind: Literal["grid", "model"] = "grid"
+    tolerance: float = 0.005
+    max_launches: int | None = None
+    max_downtime_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the limits; raises ConfigError."""
+        if not 0 < self.tolerance < 1:
+            raise ConfigError(f"search: `0 < tolerance < 1` must hold, got {self.tolerance}.")
+        if self.max_launches is not None and self.max_launches < 1:
+            raise ConfigError(f"search: `max_launches >= 1` must hold, got {self.max_launches}.")
+
+
+GRID_SEARCH = SearchRule()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """A question put to one server command.
 
@@ -49,6 +77,7 @@ class Study:
         concurrency: levels, ascending.
         budget_s: measuring seconds for the whole study; None for no limit.
         environment: what it runs on.
+        search: how settings are chosen.
     """
 
     id: str
@@ -60,6 +89,7 @@ class Study:
     concurrency: tuple[int, ...]
     budget_s: float | None
     environment: Environment
+    search: SearchRule = GRID_SEARCH
 
     def __post_init__(self) -> None:
         """Checks the levels; raises ConfigError."""

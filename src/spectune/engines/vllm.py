@@ -1,7 +1,7 @@
 """The dialect of vLLM 0.20 to 0.33 (V1 engine).
 
 Proved by transcript: 0.26.0 on one H200, a dense model with EAGLE-3 and a hybrid MoE with MTP (settings,
-capacity, counters). Read from the source of 0.32.0: failure texts, shortcuts, config files, what goes together.
+capacity, counters). Read from the source of 0.32.0: failure texts, shortcuts, files, what goes together.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""MODEL: measurements to predictions with uncertainty. Pure."""
+"""MODEL: measurements → prediction with uncertainty. Pure: no clock, no I/O, randomness is handed in."""

@@ -66,6 +66,7 @@ def plan_document(plan: StudyPlan) -> Document:
         f"engine: {study.engine}; command: {study.command.printable}",
         f"workload: {study.workload.name} ({study.workload.num_prompts} distinct prompts)",
         f"levels: {levels} concurrent requests, the same requests for every setting",
+        _search(study),
         *plan.notes,
     )
     return Document(
@@ -78,6 +79,16 @@ def plan_document(plan: StudyPlan) -> Document:
     )
 
 
+def _search(study: Study) -> str:
+    rule = study.search
+    if rule.kind == "grid":
+        return "search: the settings in order" + ("" if study.space.is_exhaustive else ", until passed")
+    return (
+        "search: by a performance model; settings are launched in the order of what a launch is worth, and "
+        f"no more than leave an expected gain above {numbers.percent(rule.tolerance)}"
+    )
+
+
 def render_plan_json(plan: StudyPlan) -> str:
     """The plan as JSON text, ending with a line break."""
     value = {
@@ -86,6 +97,7 @@ def render_plan_json(plan: StudyPlan) -> str:
         "command": plan.study.command.printable,
         "workload": dataclasses.asdict(plan.study.workload),
         "concurrency": list(plan.study.concurrency),
+        "search": dataclasses.asdict(plan.study.search),
         "settings": [
             {
                 "config": dataclasses.asdict(setting.config),

@@ -32,10 +32,12 @@ def _claim_off(alternative: Alternative | None) -> str:
     at = numbers.listing(
         [f"{numbers.ratio(r.speedup_over_off)} at {r.concurrency}" for r in alternative.levels]
     )
-    return (
-        f"Off wins: speculation does not pay here. The best setting with it, {alternative.config.label}, "
-        f"runs at {at}, against off."
-    )
+    runs = f"The best setting with it, {alternative.config.label}, runs at {at}, against off."
+    paying = [r for r in alternative.levels if (r.speedup_over_off or 0) > 1 + _CLEAR]
+    if not paying:
+        return f"Off wins: speculation does not pay here. {runs}"
+    where = numbers.listing([str(r.concurrency) for r in paying])
+    return f"Off is the fastest over all levels together, though speculation pays at {where}. {runs}"
 
 
 def _mechanism(recommendation: Recommendation) -> list[str]:

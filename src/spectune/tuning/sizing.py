@@ -8,7 +8,7 @@
     cell_s   (budget − settings · (launch + 0.5)) ÷ (settings · levels)          s
     n        requests: n · m ÷ R + d ÷ 2 + warm-up = cell_s                      1
 
-The speed is that of the first launch, speculation off; faster settings leave time over. A level has at least
+The speed is that of the first launch; faster settings leave time over. A level has at least
 three waves (two where prompts are few), whatever the budget: the first fills the slots, the last empties
 them.
 """

@@ -56,3 +56,31 @@ def test_wrong_options_are_named(words: list[str], message: str) -> None:
         parse_tune_options(words)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_model_searches_unless_the_user_names_the_settings() -> None:
+    assert parse_tune_options([]).search.kind == "model"
+    assert parse_tune_options(["--num-steps", "0,2"]).search.kind == "grid"
+    assert parse_tune_options(["--topk", "2"]).search.kind == "grid"
+    assert parse_tune_options(["--num-steps", "0..8", "--search", "model"]).search.kind == "model"
+
+
+def test_the_models_limits_are_read_with_their_units() -> None:
+    rule = parse_tune_options(["--tolerance", "2%", "--max-launches", "4", "--max-downtime", "30m"]).search
+    assert (rule.tolerance, rule.max_launches, rule.max_downtime_s) == (0.02, 4, 1800.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--search", "grid", "--tolerance", "1%"], "it belongs to --search model"),
+        (["--search", "model", "--topk", "2"], "topk is 1"),
+        (["--tolerance", "150%"], "a share such as"),
+        (["--max-downtime", "soon"], "a time such as"),
+        (["--max-launches", "0"], "--max-launches"),
+        (["--resume", "x", "--max-launches", "3"], "question it began with"),
+    ],
+)
+def test_bad_search_options_name_the_rule(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_tune_options(words)

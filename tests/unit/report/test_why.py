@@ -24,6 +24,12 @@ def test_off_is_said_plainly_with_what_speculation_costs() -> None:
     assert "a step makes 1.53 tokens per request" in text
 
 
+def test_where_speculation_pays_is_said_even_when_off_wins_over_all_levels() -> None:
+    text = reason({0: {1: 100, 4: 400, 16: 1000}, 1: {1: 130, 4: 380, 16: 600}})
+    assert text.startswith("Off is the fastest over all levels together, though speculation pays at 1. ")
+    assert "The best setting with it, eagle 1, runs at 1.30× at 1, 0.95× at 4 and 0.60× at 16" in text
+
+
 def test_losses_at_other_levels_are_admitted() -> None:
     text = reason({0: {1: 100, 16: 1000}, 2: {1: 200, 16: 900}})
     assert "It stays below the level's own best by 10% at 16." in text

@@ -1,0 +1,87 @@
+"""Replays published tables as servers: a launch costs one, measures every level, and carries the tables' noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from load_tables import PublishedTable
+from methods import Grid, Method, Seen, recommend
+from spectune.perfmodel.evidence import Setting, SpeedRow
+
+LAUNCH_SD = 0.008  # published repeats of one setting: 1.8 % apart
+CELL_SD = 0.010
+GOOD = 0.01  # loss at every level that counts as found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """How one method did on one table with one seed.
+
+    Attributes:
+        regret: worst loss over levels of its recommendation after each launch, from the first.
+        measured_regret: the same when only measured settings may be recommended.
+        stopped_after: launches it would have stopped after; all of them if it never stops by itself.
+        threshold: loss that counts as found: 1 %, or what the whole grid's noisy winners lose if that is more.
+    """
+
+    regret: tuple[float, ...]
+    measured_regret: tuple[float, ...]
+    stopped_after: int
+    threshold: float
+
+    def launches_until_good(self, *, only_measured: bool) -> int:
+        """First launch from which on the loss stays within the threshold at all levels."""
+        losses = self.measured_regret if only_measured else self.regret
+        bad = [i for i, loss in enumerate(losses) if loss > self.threshold]
+        return (bad[-1] if bad else -1) + 2
+
+    @property
+    def regret_at_stop(self) -> float:
+        """Loss of the answer it stops with, measured settings only."""
+        return self.measured_regret[self.stopped_after - 1]
+
+
+def replay(table: PublishedTable, method: Method, seed: int) -> Run:
+    """Launches all settings in the method's order; noted where it would have stopped."""
+    rng = np.random.default_rng((seed, 7))
+    noise = {s: rng.normal(0.0, LAUNCH_SD) for s in table.settings}
+    speeds = {c: y * np.exp(noise[c.setting] + rng.normal(0.0, CELL_SD)) for c, y in table.truth.items()}
+    rows: list[SpeedRow] = []
+    launched: list[Setting] = []
+    regret, measured = [], []
+    stopped_after = 0
+    while len(launched) < len(table.settings):
+        seen = Seen(table=table, rows=tuple(rows), launched=tuple(launched))
+        setting = method.propose(seen)
+        if setting is None:
+            stopped_after = stopped_after or len(launched)
+            setting = method.go_on(seen)
+        launched.append(setting)
+        rows += [SpeedRow(cell=c, output_tps=float(y)) for c, y in speeds.items() if c.setting == setting]
+        seen = Seen(table=table, rows=tuple(rows), launched=tuple(launched))
+        regret.append(worst_loss(table, recommend(method, seen)))
+        measured.append(worst_loss(table, recommend(method, seen, only_measured=True)))
+    everything = Seen(table=table, rows=tuple(rows), launched=tuple(launched))
+    return Run(
+        regret=tuple(regret),
+        measured_regret=tuple(measured),
+        stopped_after=stopped_after or len(launched),
+        threshold=max(GOOD, worst_loss(table, recommend(Grid(), everything))),
+    )
+
+
+def worst_loss(table: PublishedTable, answer: dict[int, Setting]) -> float:
+    """Largest share of speed lost at any level by a setting per level; levels without an answer lose all."""
+    losses = []
+    for level in table.levels:
+        truth = {c.setting: y for c, y in table.truth.items() if c.concurrency == level}
+        losses.append(1.0 - truth.get(answer.get(level, table.settings[0]), 0.0) / max(truth.values()))
+    return max(losses)
+
+
+def pairs_of(table: PublishedTable) -> list[tuple[Setting, Setting]]:
+    """Two launches to predict the rest from: both ends of speculation, and (1, 4), (1, 3), (2, 5) if there."""
+    chain = {s.num_steps: s for s in table.settings if not s.is_off}
+    wanted: Sequence[tuple[int, int]] = ((min(chain), max(chain)), (1, 4), (1, 3), (2, 5))
+    return [(chain[a], chain[b]) for a, b in dict.fromkeys(wanted) if a in chain and b in chain and a != b]

@@ -1,0 +1,96 @@
+"""Compares planners and predictors on replayed tables: `python benchmarks/planner/run.py [--seeds 3] [--quick]`.
+
+Writes results.md and results.svg beside itself. Every score of a table uses a prior that never saw its source.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+
+from chart import chart
+from held_out import HeldOut, held_out_levels, held_out_settings
+from load_tables import PublishedTable, load_tables
+from methods import GaussianProcess, Grid, Interpolation, Method, Optuna, Ours, Random
+from priors import learn_prior
+from replay import Run, replay
+from spectune.perfmodel.priors import Prior
+from tables_text import document
+
+HERE = Path(__file__).parent
+
+
+def methods(prior: Prior, seed: int, *, has_gp_sampler: bool) -> list[Method]:
+    """All methods, fresh."""
+    optuna = [Optuna(seed=seed, sampler="tpe")]
+    if has_gp_sampler:
+        optuna.append(Optuna(seed=seed, sampler="gp"))
+    return [
+        Grid(),
+        Random(seed=seed),
+        *optuna,
+        GaussianProcess(),
+        Interpolation(),
+        Ours(prior=prior, seed=seed),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one seed, no Optuna GP")
+    parser.add_argument("--only", default="", help="part of a table's label")
+    args = parser.parse_args()
+    begin = time.monotonic()
+    tables = [t for t in load_tables() if args.only in t.label]
+    priors = {source: learn_prior(load_tables(), without=source) for source in {t.source for t in tables}}
+    runs = _replays(
+        tables, priors, 1 if args.quick else args.seeds, has_gp_sampler=not args.quick and _has_torch()
+    )
+    held: dict[str, list[HeldOut]] = defaultdict(list)
+    for table in tables:
+        held[table.label] += held_out_settings(table, priors[table.source])
+        held[table.label] += held_out_levels(table, priors[table.source])
+    text = document(tables, runs, held)
+    print(text)
+    print(f"{time.monotonic() - begin:.0f} s", file=sys.stderr)
+    if not args.only:
+        (HERE / "results.md").write_text(text, encoding="utf-8")
+        (HERE / "results.svg").write_text(chart(runs), encoding="utf-8")
+    return 0
+
+
+def _replays(
+    tables: list[PublishedTable], priors: dict[str, Prior], seeds: int, *, has_gp_sampler: bool
+) -> dict[str, dict[str, list[Run]]]:
+    """Runs by method name, then table label."""
+    runs: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for table in tables:
+        if len(table.settings) < 4 or len({c.workload for c in table.truth}) > 1:
+            continue
+        for seed in range(seeds):
+            for method in methods(priors[table.source], seed, has_gp_sampler=has_gp_sampler):
+                runs[method.name][table.label].append(replay(table, method, seed))
+    return runs
+
+
+def _has_torch() -> bool:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    np.seterr(all="raise", under="ignore")
+    entry: Callable[[], int] = main
+    sys.exit(entry())

@@ -1,0 +1,63 @@
+"""`spectune predict`: fits the performance model to a table of measurements and prints what it says."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from spectune.cli.options import Parser, parse_numbers
+from spectune.cli.prediction import answer
+from spectune.errors import ConfigError
+from spectune.report.prediction_report import prediction_document, prediction_json
+from spectune.report.terminal import render_terminal
+
+STDIO = "-"
+
+
+def run_predict(words: Sequence[str]) -> int:
+    """Prints the prediction of a table; returns the exit status."""
+    found = _parser().parse_args(list(words))
+    steps = parse_numbers(found.num_steps, flag="--num-steps", lowest=0) if found.num_steps else ()
+    levels = parse_numbers(found.concurrency, flag="--concurrency", lowest=1) if found.concurrency else ()
+    page = answer(_read(found.table), Path(found.table).name, num_steps=steps, concurrency=levels)
+    text = render_terminal(prediction_document(page))
+    if found.json == STDIO:
+        text = prediction_json(page)
+    elif found.json:
+        _write(Path(found.json), prediction_json(page))
+    sys.stdout.write(text)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "spectune predict",
+        "Fits the performance model to a table of measurements (CSV or JSON) and prints the surface, the "
+        "best\n"
+        "setting per level, where it changes and why, and what to measure next.",
+        "columns: num_steps, concurrency, output_tps or request_tps; optional acceptance_length,\n"
+        "max_running_requests, topk, num_draft_tokens, workload, metric (docs/predict.md)",
+    )
+    steps = "settings to predict, such as 0..6 (default: the measured range)"
+    levels = "levels to predict, such as 1,4,16 (default: those measured)"
+    parser.add_argument("table", metavar="TABLE", help="CSV or JSON file; - for stdin")
+    parser.add_argument("--num-steps", metavar="LIST", help=steps)
+    parser.add_argument("--concurrency", metavar="LIST", help=levels)
+    parser.add_argument("--json", metavar="FILE", help="answers as JSON; - for stdout instead of the table")
+    return parser
+
+
+def _read(name: str) -> str:
+    try:
+        return sys.stdin.read() if name == STDIO else Path(name).read_text(encoding="utf-8-sig")
+    except OSError as exc:
+        raise ConfigError(f"{name}: `the table must be readable`, got: {exc.strerror}.") from exc
+    except UnicodeDecodeError as exc:
+        message = f"{name}: `a text file in UTF-8` must hold, got other bytes at {exc.start}."
+        raise ConfigError(message) from exc
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError(f"--json {path}: `the file must be writable`, got: {exc.strerror}.") from exc

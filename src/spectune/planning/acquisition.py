@@ -1,0 +1,129 @@
+"""What a measurement is worth: the loss it is expected to remove, per second it costs.
+
+Symbols
+    U    utility of each choice                                    [draws, choices]
+    M    what measuring the cells would read                       [draws, cells]
+    G    regression of U on M over the draws                       [choices, cells]
+    V    E[max_k' E(U_k' | M)] − max_k E(U_k), never below 0       log units, a share of speed
+         k over measured choices, k' over those and the newly read: a prediction is never settled on
+
+Source: knowledge gradient, Frazier, Powell & Dayanik (2009), with the linear-Gaussian update taken from the
+draws (MODEL study, section 6).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spectune.perfmodel.arrays import Floats
+from spectune.perfmodel.posterior import Posterior
+from spectune.planning.goals import Choice, Goal, utility
+
+RIDGE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Something that can be measured next.
+
+    Attributes:
+        choice: what to launch.
+        concurrency: levels to measure.
+        restart_s: seconds until it is ready; 0 when it is running.
+        bench_s: seconds of measuring.
+    """
+
+    choice: Choice
+    concurrency: tuple[int, ...]
+    restart_s: float
+    bench_s: float
+
+    @property
+    def cost_s(self) -> float:
+        """Seconds in all, at least one."""
+        return max(1.0, self.restart_s + self.bench_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """A candidate and the share of speed that measuring it is expected to gain, mean over goals."""
+
+    candidate: Candidate
+    value: float
+
+    @property
+    def rate(self) -> float:
+        """Value per second."""
+        return self.value / self.candidate.cost_s
+
+
+def worth_of(
+    posterior: Posterior,
+    goals: Sequence[Goal],
+    choices: Sequence[Choice],
+    candidate: Candidate,
+    measured: frozenset[Choice],
+) -> Worth:
+    """Knowledge gradient of a candidate, where only what was measured may be settled on."""
+    read = readings(posterior, (candidate.choice,), candidate.concurrency)
+    after = measured | {candidate.choice}
+    values = [
+        value_of_reading(utility(posterior, goal, choices), read, Allowed.of(choices, measured, after))
+        for goal in goals
+    ]
+    return Worth(candidate=candidate, value=float(np.mean(values)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """Choices that may be settled on, as indices: now, and after the reading."""
+
+    now: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @classmethod
+    def of(cls, choices: Sequence[Choice], now: frozenset[Choice], after: frozenset[Choice]) -> "Allowed":
+        """Indices of the choices in each set."""
+        return cls(
+            now=tuple(i for i, choice in enumerate(choices) if choice in now),
+            after=tuple(i for i, choice in enumerate(choices) if choice in after),
+        )
+
+
+def readings(posterior: Posterior, choices: Sequence[Choice], concurrency: Sequence[int]) -> Floats:
+    """What measuring these choices at these levels would read, every text, [draws, cells]."""
+    places = [
+        i
+        for i, cell in enumerate(posterior.cells)
+        if Choice(setting=cell.setting, lever=cell.lever) in choices and cell.concurrency in concurrency
+    ]
+    return posterior.measured[:, places]
+
+
+def expected_losses(posterior: Posterior, goal: Goal, choices: Sequence[Choice]) -> Floats:
+    """E[max_k U_k] − E[U_k] of each choice, [choices]: what is lost by settling on it now."""
+    draws = utility(posterior, goal, choices)
+    losses: Floats = draws.max(axis=1).mean() - draws.mean(axis=0)
+    return losses
+
+
+def value_of_reading(draws: Floats, read: Floats, allowed: Allowed) -> float:
+    """V for one goal: U as `draws` [draws, choices], M as `read` [draws, cells]."""
+    mean = draws.mean(axis=0)
+    centred, seen = draws - mean, read - read.mean(axis=0)
+    gram = seen.T @ seen
+    gram += RIDGE * len(seen) * np.eye(len(gram))
+    expected = seen @ np.linalg.solve(gram, seen.T @ centred)  # E(U | M) − E(U), [draws, choices]
+    expected *= _shrinkage(centred, expected, read.shape[1])
+    then = (mean + expected)[:, list(allowed.after)].max(axis=1).mean()
+    return max(0.0, float(then - mean[list(allowed.now)].max()))
+
+
+def _shrinkage(centred: Floats, expected: Floats, num_cells: int) -> Floats:
+    """Takes out of each choice's explained spread what as many unrelated columns would explain by chance."""
+    total = np.maximum((centred**2).sum(axis=0), 1e-300)
+    explained = (expected**2).sum(axis=0) / total
+    chance = num_cells / len(centred)
+    factor: Floats = np.sqrt(np.clip((explained - chance) / np.maximum(explained, 1e-12), 0.0, 1.0))
+    return factor

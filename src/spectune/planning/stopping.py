@@ -1,0 +1,91 @@
+"""When to stop: the answer is certain enough, or the budget is spent. The reason is printed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spectune.perfmodel.posterior import Posterior
+from spectune.planning.acquisition import Allowed, expected_losses, readings, value_of_reading
+from spectune.planning.goals import Choice, Goal, utility
+
+DEFAULT_TOLERANCE = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Limits of a study.
+
+    Attributes:
+        tolerance: share of speed that may be lost against the best.
+        max_launches: launches at most.
+        max_downtime_s: seconds of restarting and measuring at most.
+    """
+
+    tolerance: float = DEFAULT_TOLERANCE
+    max_launches: float = float("inf")
+    max_downtime_s: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenGoal:
+    """A goal as it stands. Losses are shares of speed.
+
+    Attributes:
+        goal: the question.
+        best: choice with the highest expected utility.
+        best_measured: the same among measured choices.
+        loss: expected loss of settling on `best_measured`: E[max_k U_k] − E[U_best_measured].
+        open_loss: the part that launching all others would remove: E[max_k U_k] − E[max_measured U_k], or
+            the value of reading them all where noise makes that less; the rest lies between settings that
+            are too close to tell apart.
+        rivals: unmeasured choices, largest expected gain over the measured ones first.
+    """
+
+    goal: Goal
+    best: Choice
+    best_measured: Choice
+    loss: float
+    open_loss: float
+    rivals: tuple[Choice, ...]
+
+
+def stand_of(
+    posterior: Posterior, goal: Goal, choices: Sequence[Choice], measured: frozenset[Choice]
+) -> OpenGoal:
+    """How far a goal is from its answer."""
+    draws = utility(posterior, goal, choices)
+    losses = expected_losses(posterior, goal, choices)
+    known = [i for i, choice in enumerate(choices) if choice in measured]
+    open_ = [i for i, choice in enumerate(choices) if choice not in measured]
+    peak = draws[:, known].max(axis=1)
+    gains = {i: float(np.maximum(draws[:, i] - peak, 0.0).mean()) for i in open_}
+    read = readings(posterior, [choices[i] for i in open_], goal.concurrency)
+    allowed = Allowed(now=tuple(known), after=tuple(range(len(choices))))
+    best_measured = min(known, key=lambda i: float(losses[i]))
+    return OpenGoal(
+        goal=goal,
+        best=choices[int(np.argmin(losses))],
+        best_measured=choices[best_measured],
+        loss=float(losses[best_measured]),
+        open_loss=min(float((draws.max(axis=1) - peak).mean()), value_of_reading(draws, read, allowed)),
+        rivals=tuple(choices[i] for i in sorted(open_, key=lambda i: -gains[i])),
+    )
+
+
+def reason_to_stop(goals: Sequence[OpenGoal], budget: Budget, launches: int, downtime_s: float) -> str:
+    """Why to stop, or "" to go on."""
+    worst = max(goals, key=lambda g: g.open_loss)
+    bound = f"expected loss {max(g.loss for g in goals):.1%} at most"
+    if worst.open_loss <= budget.tolerance:
+        gain = f"{max(worst.open_loss, 0.0):.1%} ({worst.goal.name})"
+        return (
+            f"other settings are expected to gain at most {gain}, tolerance {budget.tolerance:.1%}; {bound}"
+        )
+    if launches >= budget.max_launches:
+        return f"{launches} launches were allowed and made; {bound}"
+    if downtime_s >= budget.max_downtime_s:
+        return f"{budget.max_downtime_s:.0f} s of downtime were allowed and used; {bound}"
+    if not any(g.rivals for g in goals):
+        return f"every setting was measured; {bound}"
+    return ""

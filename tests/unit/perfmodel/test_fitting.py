@@ -1,0 +1,87 @@
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from spectune.errors import NotEnoughData
+from spectune.perfmodel.acceptance_model import curve
+from spectune.perfmodel.evidence import Evidence
+from spectune.perfmodel.fitting import best, layout_of, problem_of, surface_of
+from spectune.perfmodel.priors import DEFAULT_PRIOR
+from spectune.perfmodel.step_cost import StepShape, log_step_time_gradient
+from spectune.testing.known_surface import CAPPED, make_cells, make_evidence, make_truth
+
+FULL = make_cells((0, 1, 2, 3, 4, 6), (1, 2, 4, 8, 16, 32, 64))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.booleans())
+def test_the_fit_recovers_the_surface_and_acceptance_that_generated_its_data(
+    seed: int, is_capped: bool
+) -> None:
+    theta = make_truth(seed)
+    data = make_evidence(theta, FULL, capacity=CAPPED if is_capped else None)
+    layout = layout_of(data)
+    found = best(problem_of(data, layout, DEFAULT_PRIOR, data.capacity or (None,)))
+    held_out = make_cells((0, 2, 3, 5), (1, 3, 12, 48))
+    surface = surface_of(held_out, layout, data.capacity or (None,))
+    gap = surface.log_speed(found) - surface.log_speed(theta[None])
+    assert np.abs(gap).max() < 0.04
+    assert abs(np.exp(found[0, 0] - theta[0]) - 1) < 0.15  # T itself: the step with nothing in it
+    lengths = [curve(t[7:8], t[8:9], np.arange(1, 7)) for t in (found[0], theta)]
+    assert_allclose(lengths[0], lengths[1], rtol=0.02)
+
+
+def test_derivatives_of_the_step_time_agree_with_differences() -> None:
+    shape = StepShape(
+        batch=np.array([[1.0, 8, 64]]), tokens=np.array([1.0, 4, 7]), num_steps=np.array([0.0, 3, 6])
+    )
+    theta = make_truth(3)[None, :7]
+    _, gradient = log_step_time_gradient(theta, shape)
+    for i in range(7):
+        step = np.eye(7)[i] * 1e-6
+        up, down = (log_step_time_gradient(theta + s, shape)[0] for s in (step, -step))
+        assert_allclose(gradient[..., i], (up - down) / 2e-6, atol=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.floats(0.05, 2.0))
+def test_more_acceptance_never_predicts_less_speed(seed: int, more: float) -> None:
+    theta = make_truth(seed)[None]
+    better = theta.copy()
+    better[:, 7] += more
+    surface = surface_of(FULL, layout_of(make_evidence(theta[0], FULL)), (None,))
+    assert np.all(surface.log_speed(better) >= surface.log_speed(theta))
+
+
+@given(st.permutations(range(12)))
+@settings(max_examples=10, deadline=None)
+def test_the_order_of_rows_does_not_matter(order: list[int]) -> None:
+    data = make_evidence(make_truth(5), make_cells((0, 1, 4), (1, 4, 16, 64)))
+    shuffled = Evidence(speeds=tuple(data.speeds[i] for i in order), acceptance=data.acceptance[::-1])
+    fits = [best(problem_of(e, layout_of(e), DEFAULT_PRIOR, (None,))) for e in (data, shuffled)]
+    assert np.array_equal(fits[0], fits[1])
+
+
+def test_speed_stops_growing_above_capacity() -> None:
+    cells = make_cells((4,), (8, 20, 32, 64))
+    surface = surface_of(cells, layout_of(make_evidence(make_truth(1), cells)), (CAPPED,))
+    speeds = surface.log_speed(make_truth(1)[None])[0]
+    assert speeds[0] < speeds[1] == speeds[2] == speeds[3]
+
+
+def test_nothing_measured_is_refused() -> None:
+    empty = Evidence(speeds=())
+    with pytest.raises(NotEnoughData, match="at least one measured speed"):
+        problem_of(empty, layout_of(empty), DEFAULT_PRIOR, (None,))
+
+
+def test_a_fit_takes_less_than_a_second() -> None:
+    data = make_evidence(make_truth(2), FULL)
+    problem = problem_of(data, layout_of(data), DEFAULT_PRIOR, (None,))
+    begin = time.process_time()
+    best(problem)
+    assert time.process_time() - begin < 1.0
