@@ -1,4 +1,4 @@
-"""What real servers answered, read by their dialects: `tests/transcripts/*/manifest.toml` tells what to find."""
+"""What real servers answered, read by their dialects, against each `tests/transcripts/*/manifest.toml`."""
 
 import tomllib
 from collections.abc import Iterator

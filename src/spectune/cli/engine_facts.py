@@ -31,8 +31,8 @@ def check_program(command: Command) -> None:
     """Raises ConfigError where the command's program is not there, before anything is started."""
     if shutil.which(command.argv[0], path=dict(command.env).get("PATH")) is None:
         raise ConfigError(
-            f"serve command: `its program is on PATH` must hold, there is no {command.argv[0]!r}; give its whole "
-            "path, or put it there."
+            f"serve command: `its program is on PATH` must hold, there is no {command.argv[0]!r}; give its "
+            "whole path, or put it there."
         )
 
 

@@ -6,6 +6,7 @@ The simulated server of `spectune.testing` speaks it too and is recognised by it
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Self
 
 from spectune.domain.command import Command, HttpRequest
 from spectune.domain.endpoint import Endpoint
@@ -51,7 +52,7 @@ class EmbeddedAdapter:
         del command
         return None
 
-    def with_config_text(self, text: str) -> "EmbeddedAdapter":
+    def with_config_text(self, text: str) -> Self:
         """Itself."""
         del text
         return self
@@ -61,7 +62,7 @@ class EmbeddedAdapter:
         del command
         return None
 
-    def with_help(self, text: str) -> "EmbeddedAdapter":
+    def with_help(self, text: str) -> Self:
         """Itself."""
         del text
         return self

@@ -8,6 +8,7 @@ speculation is on, and the counters that no draft is longer.
 import json
 import re
 from dataclasses import dataclass, replace
+from typing import Self
 
 from spectune.domain.command import Command, HttpRequest
 from spectune.domain.endpoint import Endpoint
@@ -91,7 +92,7 @@ class LlamacppAdapter:
         del command
         return None
 
-    def with_config_text(self, text: str) -> "LlamacppAdapter":
+    def with_config_text(self, text: str) -> Self:
         """Itself."""
         del text
         return self
@@ -103,7 +104,7 @@ class LlamacppAdapter:
             return None
         return words.changed(frozenset(range(len(words.arguments))), ("--help",))
 
-    def with_help(self, text: str) -> "LlamacppAdapter":
+    def with_help(self, text: str) -> Self:
         """Tells builds with `--spec-` flags from older ones."""
         return replace(self, help_text=text)
 

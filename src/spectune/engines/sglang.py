@@ -6,6 +6,7 @@ source of 0.5.9 to 0.5.23: n-gram and draft-model flags, trees, config files, ot
 
 import re
 from dataclasses import dataclass, replace
+from typing import Self
 
 from spectune.domain.command import Command, HttpRequest
 from spectune.domain.endpoint import Endpoint
@@ -90,7 +91,7 @@ class SglangAdapter:
         """The value of `--config`."""
         return self._own_flags(command).value("--config")
 
-    def with_config_text(self, text: str) -> "SglangAdapter":
+    def with_config_text(self, text: str) -> Self:
         """Flags of the file count where the command does not name them."""
         return replace(self, config_text=text)
 
@@ -101,7 +102,7 @@ class SglangAdapter:
             return None
         return words.changed(frozenset(range(len(words.arguments))), ("--help",))
 
-    def with_help(self, text: str) -> "SglangAdapter":
+    def with_help(self, text: str) -> Self:
         """Flags that `--help` does not show are not used."""
         return replace(self, help_text=text)
 

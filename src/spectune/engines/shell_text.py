@@ -85,6 +85,7 @@ class _Reader:
         value = "".join(pieces)
         if self._text[start : start + 1] == "~":
             is_fixed = False
+        self._place = min(self._place, len(self._text))  # an unfinished quote
         return ShellWord(start=start, end=self._place, value=value, is_fixed=is_fixed)
 
     def _piece(self, letter: str) -> tuple[str, bool]:
@@ -136,7 +137,6 @@ class _Reader:
             self._skip_nested(*(("(", ")") if self._text[start + 1] == "(" else ("{", "}")))
         else:
             self._place += 1
-        self._place = min(self._place, len(self._text))
         return self._text[start : self._place]
 
     def _skip_nested(self, opening: str, closing: str) -> None:

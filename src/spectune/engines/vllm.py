@@ -6,6 +6,7 @@ capacity, counters). Read from the source of 0.32.0: failure texts, shortcuts, f
 
 import re
 from dataclasses import dataclass, replace
+from typing import Self
 
 from spectune.domain.command import Command, HttpRequest
 from spectune.domain.endpoint import Endpoint
@@ -94,7 +95,7 @@ class VllmAdapter:
         """The value of `--config`."""
         return self._own_flags(command).value("--config")
 
-    def with_config_text(self, text: str) -> "VllmAdapter":
+    def with_config_text(self, text: str) -> Self:
         """Flags of the file count where the command does not name them."""
         return replace(self, config_text=text)
 
@@ -103,7 +104,7 @@ class VllmAdapter:
         del command
         return None
 
-    def with_help(self, text: str) -> "VllmAdapter":
+    def with_help(self, text: str) -> Self:
         """Itself."""
         del text
         return self
