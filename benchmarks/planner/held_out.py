@@ -1,13 +1,13 @@
 """Prediction errors on cells that were not measured, from published values without added noise."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from load_tables import PublishedTable
-from methods import GaussianProcess, Interpolation, Method, Ours, Seen, recommend
-from replay import pairs_of, worst_loss
+from benchmarks.planner.load_tables import PublishedTable
+from benchmarks.planner.methods import GaussianProcess, Interpolation, Method, Ours, Seen, recommend
+from benchmarks.planner.replay import pairs_of, worst_loss
 from spectune.perfmodel.evidence import Cell, Setting, SpeedRow
 from spectune.perfmodel.priors import Prior
 
@@ -23,7 +23,8 @@ class HeldOut:
         errors: |predicted ÷ published − 1| by cell.
         off_errors: the same for off, kept apart: another arm.
         covered: whether each cell (off included) lies in the 80 % interval; empty without intervals.
-        choice_loss: worst loss over levels of the best speculating setting by prediction.
+        choice_loss: mean over levels of what the recommended speculating setting loses against the best one.
+        worst_loss: the same at the worst level, off among the candidates.
     """
 
     method: str
@@ -33,6 +34,7 @@ class HeldOut:
     off_errors: tuple[float, ...]
     covered: tuple[bool, ...]
     choice_loss: float
+    worst_loss: float
 
 
 def held_out_settings(table: PublishedTable, prior: Prior) -> list[HeldOut]:
@@ -40,9 +42,10 @@ def held_out_settings(table: PublishedTable, prior: Prior) -> list[HeldOut]:
     if len(table.settings) < 3 or len({c.workload for c in table.truth}) > 1:
         return []
     found = []
-    for pair in pairs_of(table):
-        known = f"num_steps {pair[0].num_steps}, {pair[1].num_steps}"
-        found += _score(table, prior, "settings", known, pair, lambda cell, pair=pair: cell.setting in pair)
+    for first, second in pairs_of(table):
+        known = f"num_steps {first.num_steps}, {second.num_steps}"
+        cells = frozenset(c for c in table.truth if c.setting in (first, second))
+        found += _score(table, prior, ("settings", known), (first, second), cells)
     return found
 
 
@@ -52,26 +55,26 @@ def held_out_levels(table: PublishedTable, prior: Prior) -> list[HeldOut]:
         return []
     levels = (table.levels[0], table.levels[len(table.levels) // 2], table.levels[-1])
     known = f"concurrency {levels[0]}, {levels[1]}, {levels[2]}"
-    return _score(table, prior, "levels", known, table.settings, lambda cell: cell.concurrency in levels)
+    cells = frozenset(c for c in table.truth if c.concurrency in levels)
+    return _score(table, prior, ("levels", known), table.settings, cells)
 
 
 def _score(
     table: PublishedTable,
     prior: Prior,
-    task: str,
-    known: str,
+    task: tuple[str, str],
     launched: Sequence[Setting],
-    is_known: Callable[[Cell], bool],
+    known: frozenset[Cell],
 ) -> list[HeldOut]:
-    rows = tuple(SpeedRow(cell=c, output_tps=y) for c, y in table.truth.items() if is_known(c))
-    cells = [c for c in table.truth if not is_known(c)]
+    rows = tuple(SpeedRow(cell=c, output_tps=y) for c, y in table.truth.items() if c in known)
+    cells = [c for c in table.truth if c not in known]
     seen = Seen(table=table, rows=rows, launched=tuple(launched))
     models: list[Method] = [GaussianProcess(), Interpolation(), Ours(prior=prior, seed=0)]
-    return [_score_one(table, method, task, known, seen, cells) for method in models if cells]
+    return [_score_one(table, method, task, seen, cells) for method in models if cells]
 
 
 def _score_one(
-    table: PublishedTable, method: Method, task: str, known: str, seen: Seen, cells: Sequence[Cell]
+    table: PublishedTable, method: Method, task: tuple[str, str], seen: Seen, cells: Sequence[Cell]
 ) -> HeldOut:
     guess = method.predict(seen, cells)
     assert guess is not None
@@ -82,10 +85,25 @@ def _score_one(
     has_interval = bool((high > low).all())
     return HeldOut(
         method=method.name,
-        task=task,
-        known=known,
+        task=task[0],
+        known=task[1],
         errors=tuple(errors[~is_off]),
         off_errors=tuple(errors[is_off]),
         covered=tuple((low <= truth) & (truth <= high)) if has_interval else (),
-        choice_loss=worst_loss(table, recommend(method, seen)),
+        choice_loss=_choice_loss(table, method, seen),
+        worst_loss=worst_loss(table, recommend(method, seen)),
     )
+
+
+def _choice_loss(table: PublishedTable, method: Method, seen: Seen) -> float:
+    """Off left out on both sides: it is another arm, with a launch of its own."""
+    settings = tuple(s for s in table.settings if not s.is_off)
+    truth = {c: y for c, y in table.truth.items() if not c.setting.is_off}
+    depths = replace(table, settings=settings, truth=truth)
+    answer = recommend(method, replace(seen, table=depths))
+    losses = []
+    for level in table.levels:
+        speeds = {c.setting: y for c, y in truth.items() if c.concurrency == level}
+        if level in answer:
+            losses.append(1.0 - speeds[answer[level]] / max(speeds.values()))
+    return float(np.mean(losses))

@@ -50,7 +50,7 @@ class PublishedTable:
         return f"{self.source}/{self.name}"
 
     def acceptance_seen(self, launched: set[Setting]) -> tuple[AcceptanceRow, ...]:
-        """Acceptance that launches of these settings reveal: shorter drafts too where positions are counted."""
+        """Acceptance these launches reveal: of shorter drafts too where positions are counted."""
         longest = max((s.num_steps for s in launched), default=0)
         return tuple(
             AcceptanceRow(setting=s, workload=w, acceptance_length=value)

@@ -1,7 +1,7 @@
 """Ways to choose launches and to recommend settings, behind one small protocol.
 
-Every method sees the same noisy rows: one launch measures every level of the table. `recommend` gives a setting
-per level; methods without a model recommend the best they measured.
+Every method sees the same noisy rows: one launch measures every level of the table. `recommend` gives a
+setting per level; methods without a model recommend the best they measured.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from load_tables import PublishedTable
+from benchmarks.planner.load_tables import PublishedTable
 from spectune.perfmodel.evidence import Cell, Evidence, Setting, SpeedRow
 from spectune.perfmodel.posterior import Posterior, sample
 from spectune.perfmodel.priors import Prior
@@ -23,6 +23,8 @@ from spectune.planning.stopping import Budget
 
 Floats = NDArray[np.floating[Any]]
 MEASURED_BONUS = 1.01
+STARTUP_TRIALS = 2  # random launches before Optuna's samplers take over
+MAX_ASKS = 8  # asks for something new before a random setting is taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,34 +137,30 @@ class Optuna:
 
     def propose(self, seen: Seen) -> Setting | None:
         """Replays the launches into a fresh study, then asks until something new comes."""
-        import optuna
+        import optuna  # noqa: PLC0415  (an extra, and slow to load)
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        samplers = {
-            "tpe": lambda: optuna.samplers.TPESampler(seed=self.seed, n_startup_trials=2),
-            "gp": lambda: optuna.samplers.GPSampler(seed=self.seed, n_startup_trials=2),
-        }
-        study = optuna.create_study(direction="maximize", sampler=samplers[self.sampler]())
-        steps = {s.num_steps: s for s in seen.table.settings}
-        space = {"num_steps": optuna.distributions.IntDistribution(min(steps), max(steps))}
-        for setting in seen.launched:
-            study.add_trial(
-                optuna.trial.create_trial(
-                    params={"num_steps": setting.num_steps}, distributions=space, value=_score(seen, setting)
-                )
-            )
-        for _ in range(8):
-            trial = study.ask(space)
-            setting = steps.get(trial.params["num_steps"])
-            if setting in seen.waiting:
-                return setting
-            study.tell(trial, _score(seen, setting) if setting else 0.0)
-        rest = seen.waiting
-        return (
-            rest[int(np.random.default_rng(self.seed + len(seen.launched)).integers(len(rest)))]
-            if rest
-            else None
+        kind = optuna.samplers.GPSampler if self.sampler == "gp" else optuna.samplers.TPESampler
+        study = optuna.create_study(
+            direction="maximize", sampler=kind(seed=self.seed, n_startup_trials=STARTUP_TRIALS)
         )
+        steps = {s.num_steps: s for s in seen.table.settings}
+        space: dict[str, optuna.distributions.BaseDistribution] = {
+            "num_steps": optuna.distributions.IntDistribution(min(steps), max(steps))
+        }
+        for setting in seen.launched:
+            params = {"num_steps": setting.num_steps}
+            value = _score(seen, setting)
+            study.add_trial(optuna.trial.create_trial(params=params, distributions=space, value=value))
+        for _ in range(MAX_ASKS):
+            trial = study.ask(space)
+            asked = steps.get(trial.params["num_steps"])
+            if asked is not None and asked in seen.waiting:
+                return asked
+            study.tell(trial, 0.0 if asked is None else _score(seen, asked))
+        rest = seen.waiting
+        rng = np.random.default_rng(self.seed + len(seen.launched))
+        return rest[int(rng.integers(len(rest)))] if rest else None
 
     def go_on(self, seen: Seen) -> Setting:
         return seen.waiting[0]

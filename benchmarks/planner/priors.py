@@ -1,19 +1,21 @@
 """Priors from published tables: spread of the parameters, scales of the effects; with sources left out.
 
-Expectation-maximisation: draw each table's parameters under the current prior, then take the mean and spread of
-the draws over tables (a source's weight is the root of its number of tables), and the effect scales that make
-the drawn residuals most likely. `python benchmarks/planner/priors.py` prints the constants of perfmodel/priors.py.
+Expectation-maximisation: draw each table's parameters under the current prior, then take the mean and spread
+of the draws over tables (a source's weight is the root of its number of tables), and the effect scales that
+make the drawn residuals most likely. `python -m benchmarks.planner.priors` prints the constants of
+perfmodel/priors.py.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from load_tables import PublishedTable, load_tables
+from benchmarks.planner.load_tables import PublishedTable, load_tables
 from spectune.perfmodel import effects
 from spectune.perfmodel.effects import Coordinates, EffectScales
 from spectune.perfmodel.fitting import surface_of
@@ -28,7 +30,7 @@ START_SCALES = np.log([0.05, 0.02, 0.013, 0.018, 0.05])  # level, smooth, settin
 SCALE_SD = 0.7
 MIN_LAUNCH = 0.008  # published repeats of one launch: 1.8 % apart
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 
 
 def learn_prior(tables: Sequence[PublishedTable], without: str = "") -> Prior:
@@ -85,7 +87,7 @@ def _fit_scales(weights: Floats, residuals: Sequence[tuple[Floats, Coordinates]]
 
 
 def _scales(logs: Floats) -> EffectScales:
-    """Tables have one launch per setting and one row per cell, so what lasts and what passes share each scale."""
+    """Tables have one launch per setting and one row per cell: what lasts and what passes share a scale."""
     level, smooth, setting, cell, text = (float(v) for v in np.exp(logs))
     return EffectScales(
         level=level,

@@ -1,12 +1,12 @@
-"""Replays published tables as servers: a launch costs one, measures every level, and carries the tables' noise."""
+"""Replays published tables as servers: a launch measures every level and carries the tables' noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from load_tables import PublishedTable
-from methods import Grid, Method, Seen, recommend
+from benchmarks.planner.load_tables import PublishedTable
+from benchmarks.planner.methods import Grid, Method, Seen, recommend
 from spectune.perfmodel.evidence import Setting, SpeedRow
 
 LAUNCH_SD = 0.008  # published repeats of one setting: 1.8 % apart
@@ -22,7 +22,7 @@ class Run:
         regret: worst loss over levels of its recommendation after each launch, from the first.
         measured_regret: the same when only measured settings may be recommended.
         stopped_after: launches it would have stopped after; all of them if it never stops by itself.
-        threshold: loss that counts as found: 1 %, or what the whole grid's noisy winners lose if that is more.
+        threshold: loss that counts as found: 1 %, or what the noisy winners of the whole grid lose if more.
     """
 
     regret: tuple[float, ...]
@@ -77,11 +77,11 @@ def worst_loss(table: PublishedTable, answer: dict[int, Setting]) -> float:
     for level in table.levels:
         truth = {c.setting: y for c, y in table.truth.items() if c.concurrency == level}
         losses.append(1.0 - truth.get(answer.get(level, table.settings[0]), 0.0) / max(truth.values()))
-    return max(losses)
+    return float(max(losses))
 
 
 def pairs_of(table: PublishedTable) -> list[tuple[Setting, Setting]]:
-    """Two launches to predict the rest from: both ends of speculation, and (1, 4), (1, 3), (2, 5) if there."""
+    """Two launches to predict the rest from: both ends of speculation, (1, 4), (1, 3), (2, 5) if there."""
     chain = {s.num_steps: s for s in table.settings if not s.is_off}
     wanted: Sequence[tuple[int, int]] = ((min(chain), max(chain)), (1, 4), (1, 3), (2, 5))
     return [(chain[a], chain[b]) for a, b in dict.fromkeys(wanted) if a in chain and b in chain and a != b]

@@ -1,29 +1,27 @@
-"""Compares planners and predictors on replayed tables: `python benchmarks/planner/run.py [--seeds 3] [--quick]`.
+"""Compares planners and predictors on replayed tables: `python -m benchmarks.planner.run [--quick]`.
 
-Writes results.md and results.svg beside itself. Every score of a table uses a prior that never saw its source.
+Writes results.md and results.svg beside itself. Every score of a table uses a prior that never saw its
+source. Needs the extra `spectune[bench]`; Optuna's GP sampler needs PyTorch too and is left out without it.
 """
 
 import argparse
-import os
+import importlib.util
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 
-from chart import chart
-from held_out import HeldOut, held_out_levels, held_out_settings
-from load_tables import PublishedTable, load_tables
-from methods import GaussianProcess, Grid, Interpolation, Method, Optuna, Ours, Random
-from priors import learn_prior
-from replay import Run, replay
+from benchmarks.planner.chart import chart
+from benchmarks.planner.held_out import HeldOut, held_out_levels, held_out_settings
+from benchmarks.planner.load_tables import PublishedTable, load_tables
+from benchmarks.planner.methods import GaussianProcess, Grid, Interpolation, Method, Optuna, Ours, Random
+from benchmarks.planner.priors import learn_prior
+from benchmarks.planner.replay import Run, replay
+from benchmarks.planner.tables_text import document
+from benchmarks.planner.transfer_eval import Shift, shifts
 from spectune.perfmodel.priors import Prior
-from tables_text import document
 
 HERE = Path(__file__).parent
 
@@ -59,7 +57,7 @@ def main() -> int:
     for table in tables:
         held[table.label] += held_out_settings(table, priors[table.source])
         held[table.label] += held_out_levels(table, priors[table.source])
-    text = document(tables, runs, held)
+    text = document(tables, runs, held, _transfers(tables, priors))
     print(text)
     print(f"{time.monotonic() - begin:.0f} s", file=sys.stderr)
     if not args.only:
@@ -82,15 +80,15 @@ def _replays(
     return runs
 
 
+def _transfers(tables: list[PublishedTable], priors: dict[str, Prior]) -> list[Shift]:
+    several = [t for t in tables if len({c.workload for c in t.truth}) > 1]
+    return [s for t in several for s in shifts([t], priors[t.source])]
+
+
 def _has_torch() -> bool:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return importlib.util.find_spec("torch") is not None
 
 
 if __name__ == "__main__":
     np.seterr(all="raise", under="ignore")
-    entry: Callable[[], int] = main
-    sys.exit(entry())
+    sys.exit(main())

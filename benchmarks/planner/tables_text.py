@@ -1,39 +1,64 @@
 """Results as Markdown."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from held_out import HeldOut
-from load_tables import PublishedTable
-from replay import Run
+from benchmarks.planner.held_out import HeldOut
+from benchmarks.planner.load_tables import PublishedTable
+from benchmarks.planner.replay import Run
+from benchmarks.planner.transfer_eval import Shift, transfer_text
 
 Runs = Mapping[str, Mapping[str, Sequence[Run]]]
 MODELS = ("generic gp", "interpolation", "spectune")
+_INTRODUCTION = (
+    "Published tables replayed as servers. One launch measures every level, with the tables' noise; every "
+    "score of a table uses a prior that never saw its source. Written by `run.py`; do not edit."
+)
+_LAUNCHES = (
+    "Mean over seeds. First number: a method with a model may recommend a setting it did not measure where "
+    "it predicts more than 1 % gain; second: only measured settings. Where the whole grid's noisy winners "
+    "lose more than 1 %, that loss counts as found."
+)
+_HELD_OUT = (
+    "Mean |error| in %, off apart. Loss in %: mean over levels of what the recommended speculating setting "
+    "loses against the best one / loss at the worst level with off among the candidates."
+)
+_HEAD = (
+    "method", "launches", "launches, measured only", "regret after 1, 2, 3 launches %",
+    "stops after (regret there %)", "held-out settings %",
+    "best-K loss, mean / worst level %", "held-out levels %", "80 % interval covers",
+)  # fmt: skip
 
 
-def document(tables: Sequence[PublishedTable], runs: Runs, held: Mapping[str, Sequence[HeldOut]]) -> str:
+def document(
+    tables: Sequence[PublishedTable],
+    runs: Runs,
+    held: Mapping[str, Sequence[HeldOut]],
+    moved: Sequence[Shift],
+) -> str:
     """The whole page."""
     parts = [
         "# Planner benchmark",
         "",
-        "Published tables replayed as servers. One launch measures every level, with the tables' noise; every "
-        "score of a table uses a prior that never saw its source. Written by `run.py`; do not edit.",
+        _INTRODUCTION,
         "",
         "## Summary",
         "",
         *_summary(runs, held),
         "",
+        "![regret by launches](results.svg)",
+        "",
         "## Launches until the recommendation stays within 1 % of the best at every level",
         "",
-        "Mean over seeds. First number: the method may recommend a setting it predicts but did not measure "
-        "(models do); second: only measured settings.",
+        _LAUNCHES,
         "",
         *_launches(tables, runs),
         "",
         "## Error on settings that were not launched, from two launches",
         "",
-        "Mean |error| in %, off apart; loss = worst level's loss of the recommended setting, %.",
+        _HELD_OUT,
         "",
         *_held(tables, held, "settings"),
         "",
@@ -41,19 +66,19 @@ def document(tables: Sequence[PublishedTable], runs: Runs, held: Mapping[str, Se
         "",
         *_held(tables, held, "levels"),
         "",
+        "## New text on a known server (tables with several texts)",
+        "",
+        *(transfer_text(moved) if moved else ("none",)),
+        "",
     ]
     return "\n".join(parts)
 
 
 def _summary(runs: Runs, held: Mapping[str, Sequence[HeldOut]]) -> list[str]:
-    lines = [
-        "| method | launches | launches, measured only | regret after 1, 2, 3 launches % | stops after (regret there %) | held-out "
-        "settings % | best-K loss % | held-out levels % | 80 % interval covers |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    lines = ["| " + " | ".join(_HEAD) + " |", "|---" * len(_HEAD) + "|"]
     for name, by_table in runs.items():
-        some = [np.mean([_until(r, False) for r in rs]) for rs in by_table.values()]
-        measured = [np.mean([_until(r, True) for r in rs]) for rs in by_table.values()]
+        some = [_until(rs) for rs in by_table.values()]
+        measured = [_until(rs, only_measured=True) for rs in by_table.values()]
         regret = [
             100 * np.mean([np.mean([r.regret[i] for r in rs]) for rs in by_table.values()]) for i in range(3)
         ]
@@ -61,32 +86,36 @@ def _summary(runs: Runs, held: Mapping[str, Sequence[HeldOut]]) -> list[str]:
         at_stop = 100 * np.mean([np.mean([r.regret_at_stop for r in rs]) for rs in by_table.values()])
         lines.append(
             f"| {name} | {np.mean(some):.2f} | {np.mean(measured):.2f} | "
-            f"{', '.join(f'{v:.1f}' for v in regret)} | {stops:.1f} ({at_stop:.1f}) | {_held_summary(name, held)} |"
+            f"{', '.join(f'{v:.1f}' for v in regret)} | {stops:.1f} ({at_stop:.1f}) | "
+            f"{_held_summary(name, held)} |"
         )
     return lines
 
 
-def _until(run: Run, only_measured: bool) -> int:
-    return run.launches_until_good(only_measured=only_measured)
+def _until(runs: Sequence[Run], *, only_measured: bool = False) -> float:
+    return float(np.mean([r.launches_until_good(only_measured=only_measured) for r in runs]))
 
 
 def _held_summary(name: str, held: Mapping[str, Sequence[HeldOut]]) -> str:
     if name not in MODELS:
         return "– | – | – | –"
     mine = {label: [h for h in found if h.method == name] for label, found in held.items()}
-    errors, losses, levels = [], [], []
+    errors, losses, worst, levels = [], [], [], []
     covered: list[bool] = []
     for found in mine.values():
         settings = [h for h in found if h.task == "settings"]
         if settings:
             errors.append(np.mean([np.mean(h.errors) for h in settings if h.errors]))
             losses.append(np.mean([h.choice_loss for h in settings]))
+            worst.append(np.mean([h.worst_loss for h in settings]))
         levels += [np.mean([*h.errors, *h.off_errors]) for h in found if h.task == "levels"]
         covered += [c for h in found for c in h.covered]
     cover = f"{np.mean(covered):.2f} of {len(covered)}" if covered else "–"
-    return (
-        f"{100 * np.mean(errors):.1f} | {100 * np.mean(losses):.1f} | {100 * np.mean(levels):.1f} | {cover}"
-    )
+    return f"{_percent(errors)} | {_percent(losses)} / {_percent(worst)} | {_percent(levels)} | {cover}"
+
+
+def _percent(shares: Sequence[float | np.floating[Any]]) -> str:
+    return f"{100 * float(np.mean(np.asarray(shares))):.1f}" if shares else "–"
 
 
 def _launches(tables: Sequence[PublishedTable], runs: Runs) -> list[str]:
@@ -98,9 +127,7 @@ def _launches(tables: Sequence[PublishedTable], runs: Runs) -> list[str]:
         cells = []
         for name in names:
             rs = runs[name][table.label]
-            cells.append(
-                f"{np.mean([_until(r, False) for r in rs]):.1f} / {np.mean([_until(r, True) for r in rs]):.1f}"
-            )
+            cells.append(f"{_until(rs):.1f} / {_until(rs, only_measured=True):.1f}")
         lines.append(
             f"| {table.label} | {len(table.settings)} × {len(table.levels)} | " + " | ".join(cells) + " |"
         )
@@ -127,4 +154,8 @@ def _one(found: HeldOut) -> str:
     text = f"{100 * np.mean(found.errors):.1f}" if found.errors else "–"
     if found.off_errors:
         text += f" (off {100 * np.mean(found.off_errors):.0f})"
-    return text + (f", loss {100 * found.choice_loss:.1f}" if found.task == "settings" else "")
+    return text + (
+        f", loss {100 * found.choice_loss:.1f} / {100 * found.worst_loss:.0f}"
+        if found.task == "settings"
+        else ""
+    )

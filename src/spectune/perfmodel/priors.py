@@ -12,7 +12,7 @@ from spectune.perfmodel.effects import EffectScales
 LOG_KAPPA = 0.4  # experts fill up faster than independent routing would have it; MODEL study, section 2
 LOG_KAPPA_SD = 0.7
 UNLIKE_OFF, UNLIKE_OFF_SHARE = 4.0, 0.15  # factor on off's deviations; share of such servers
-ROUGH, ROUGH_SHARE = 2.5, 0.2  # factor on what the formula leaves over; share of such servers
+ROUGH, ROUGH_SHARE = 2.5, 0.1  # factor on what the formula leaves over; share of such servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,20 +71,21 @@ START_PRIOR = Prior(
     ),
 )
 
-# From every table in benchmarks/planner/tables but the excluded ones: the output of priors.py there.
+# From every table in benchmarks/planner/tables but the excluded ones; `python -m benchmarks.planner.priors`
+# prints it.
 DEFAULT_PRIOR = Prior(
-    cost_mean=(-5.0, 0.25, 3.17, -4.38, -5.2, -2.72, -0.1),
-    cost_sd=(1.5, 1.26, 1.0, 1.01, 1.33, 0.99, 0.08),
-    acceptance_mean=(1.39, -3.41),
-    acceptance_sd=(0.64, 0.63),
+    cost_mean=(-5.0, 0.14, 3.03, -4.33, -5.18, -2.66, -0.1),
+    cost_sd=(1.5, 1.22, 1.03, 1.08, 1.32, 1.04, 0.08),
+    acceptance_mean=(1.44, -3.36),
+    acceptance_sd=(0.69, 0.68),
     scales=EffectScales(
-        level=0.0560,
-        text=0.0763,
-        smooth=0.0517,
+        level=0.0579,
+        text=0.0755,
+        smooth=0.0411,
         off=0.06,
-        setting=0.0043,
+        setting=0.0042,
         launch=0.008,
-        cell=0.0109,
-        noise=0.0109,
+        cell=0.0110,
+        noise=0.0110,
     ),
 )

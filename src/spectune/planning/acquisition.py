@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectune.perfmodel.arrays import Floats
+from spectune.perfmodel.evidence import Cell
 from spectune.perfmodel.posterior import Posterior
-from spectune.planning.goals import Choice, Goal, utility
+from spectune.planning.goals import Choice, Goal, choice_of, settled, utility
 
 RIDGE = 1e-6
 
@@ -63,13 +64,29 @@ def worth_of(
     goals: Sequence[Goal],
     choices: Sequence[Choice],
     candidate: Candidate,
-    measured: frozenset[Choice],
+    known: frozenset[Cell],
 ) -> Worth:
-    """Knowledge gradient of a candidate, where only what was measured may be settled on."""
+    """Knowledge gradient of a candidate, where only what was measured may be settled on.
+
+    Args:
+        posterior: draws of every goal's cells.
+        goals: what the search is for.
+        choices: what can be settled on, once measured at a goal's levels.
+        candidate: what might be measured next.
+        known: cells measured so far.
+    """
     read = readings(posterior, (candidate.choice,), candidate.concurrency)
-    after = measured | {candidate.choice}
+    then = known | {
+        cell
+        for cell in posterior.cells
+        if choice_of(cell) == candidate.choice and cell.concurrency in candidate.concurrency
+    }
     values = [
-        value_of_reading(utility(posterior, goal, choices), read, Allowed.of(choices, measured, after))
+        value_of_reading(
+            utility(posterior, goal, choices),
+            read,
+            Allowed(now=settled(goal, choices, known), after=settled(goal, choices, then)),
+        )
         for goal in goals
     ]
     return Worth(candidate=candidate, value=float(np.mean(values)))
@@ -77,18 +94,15 @@ def worth_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """Choices that may be settled on, as indices: now, and after the reading."""
+    """Choices that may be settled on, as indices: now, and after the reading; never empty."""
 
     now: tuple[int, ...]
     after: tuple[int, ...]
 
-    @classmethod
-    def of(cls, choices: Sequence[Choice], now: frozenset[Choice], after: frozenset[Choice]) -> "Allowed":
-        """Indices of the choices in each set."""
-        return cls(
-            now=tuple(i for i, choice in enumerate(choices) if choice in now),
-            after=tuple(i for i, choice in enumerate(choices) if choice in after),
-        )
+    def __post_init__(self) -> None:
+        """Checks that there is something to settle on."""
+        assert self.now, "a search values readings only once something was measured"
+        assert self.after, "what could be settled on before can be afterwards"
 
 
 def readings(posterior: Posterior, choices: Sequence[Choice], concurrency: Sequence[int]) -> Floats:
@@ -96,7 +110,7 @@ def readings(posterior: Posterior, choices: Sequence[Choice], concurrency: Seque
     places = [
         i
         for i, cell in enumerate(posterior.cells)
-        if Choice(setting=cell.setting, lever=cell.lever) in choices and cell.concurrency in concurrency
+        if choice_of(cell) in choices and cell.concurrency in concurrency
     ]
     return posterior.measured[:, places]
 

@@ -66,6 +66,21 @@ def cells_of(goals: Sequence[Goal], choices: Sequence[Choice]) -> tuple[Cell, ..
     )
 
 
+def choice_of(cell: Cell) -> Choice:
+    """What has to be launched to measure a cell."""
+    return Choice(setting=cell.setting, lever=cell.lever)
+
+
+def settled(goal: Goal, choices: Sequence[Choice], known: frozenset[Cell]) -> tuple[int, ...]:
+    """Indices of the choices measured at every level of the goal; of those measured at any level, if none."""
+    wanted = {(goal.workload, level) for level in goal.concurrency}
+    places: dict[Choice, set[tuple[str, int]]] = {}
+    for cell in known:
+        places.setdefault(choice_of(cell), set()).add((cell.workload, cell.concurrency))
+    fully = tuple(i for i, choice in enumerate(choices) if wanted <= places.get(choice, set()))
+    return fully or tuple(i for i, choice in enumerate(choices) if choice in places)
+
+
 def utility(posterior: Posterior, goal: Goal, choices: Sequence[Choice]) -> Floats:
     """Weighted mean log speed of each choice, [draws, choices]; lowered where a limit is broken.
 

@@ -24,8 +24,8 @@ def next_measurement(prediction: Prediction, evidence: Evidence) -> NextMeasurem
         for s in settings
         for at in _subsets(_open_levels(evidence, s, levels))
     ]
-    measured = frozenset(Choice(setting=row.cell.setting) for row in evidence.speeds)
-    worths = [worth_of(prediction.posterior, goals, choices, c, measured) for c in candidates]
+    known = frozenset(row.cell for row in evidence.speeds)
+    worths = [worth_of(prediction.posterior, goals, choices, c, known) for c in candidates]
     worths.sort(key=lambda w: (-w.rate, w.candidate.choice.setting, w.candidate.concurrency))
     if not worths or worths[0].value < WORTHLESS:
         return None

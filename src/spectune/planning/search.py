@@ -91,7 +91,8 @@ def decide(
 def _next_or_stop(
     situation: Situation, posterior: Posterior, waiting: Sequence[Choice], budget: Budget
 ) -> Launch | Finished:
-    stands = [stand_of(posterior, g, situation.choices, situation.measured) for g in situation.goals]
+    known = frozenset(row.cell for row in situation.evidence.speeds)
+    stands = [stand_of(posterior, g, situation.choices, known) for g in situation.goals]
     reason = reason_to_stop(stands, budget, len(situation.launched), situation.downtime_s)
     off = next((c for c in waiting if c.setting.is_off), None)
     if reason and off is not None and situation.needs_off and situation.has_room(budget):
@@ -103,9 +104,8 @@ def _next_or_stop(
 
 def rank(situation: Situation, posterior: Posterior, candidates: Sequence[Candidate]) -> tuple[Worth, ...]:
     """Candidates by value per second, best first; ties to fewer steps."""
-    worths = [
-        worth_of(posterior, situation.goals, situation.choices, c, situation.measured) for c in candidates
-    ]
+    known = frozenset(row.cell for row in situation.evidence.speeds)
+    worths = [worth_of(posterior, situation.goals, situation.choices, c, known) for c in candidates]
     return tuple(sorted(worths, key=lambda w: (-w.rate, w.candidate.choice.setting)))
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spectune.perfmodel.evidence import Cell
 from spectune.perfmodel.posterior import Posterior
 from spectune.planning.acquisition import Allowed, expected_losses, readings, value_of_reading
-from spectune.planning.goals import Choice, Goal, utility
+from spectune.planning.goals import Choice, Goal, settled, utility
 
 DEFAULT_TOLERANCE = 0.005
 
@@ -50,14 +51,12 @@ class OpenGoal:
     rivals: tuple[Choice, ...]
 
 
-def stand_of(
-    posterior: Posterior, goal: Goal, choices: Sequence[Choice], measured: frozenset[Choice]
-) -> OpenGoal:
-    """How far a goal is from its answer."""
+def stand_of(posterior: Posterior, goal: Goal, choices: Sequence[Choice], cells: frozenset[Cell]) -> OpenGoal:
+    """How far a goal is from its answer, with these cells measured."""
     draws = utility(posterior, goal, choices)
     losses = expected_losses(posterior, goal, choices)
-    known = [i for i, choice in enumerate(choices) if choice in measured]
-    open_ = [i for i, choice in enumerate(choices) if choice not in measured]
+    known = list(settled(goal, choices, cells))
+    open_ = [i for i in range(len(choices)) if i not in known]
     peak = draws[:, known].max(axis=1)
     gains = {i: float(np.maximum(draws[:, i] - peak, 0.0).mean()) for i in open_}
     read = readings(posterior, [choices[i] for i in open_], goal.concurrency)

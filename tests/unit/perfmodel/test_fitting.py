@@ -11,7 +11,6 @@ from spectune.perfmodel.acceptance_model import curve
 from spectune.perfmodel.evidence import Evidence
 from spectune.perfmodel.fitting import best, layout_of, problem_of, surface_of
 from spectune.perfmodel.priors import DEFAULT_PRIOR
-from spectune.perfmodel.step_cost import StepShape, log_step_time_gradient
 from spectune.testing.known_surface import CAPPED, make_cells, make_evidence, make_truth
 
 FULL = make_cells((0, 1, 2, 3, 4, 6), (1, 2, 4, 8, 16, 32, 64))
@@ -33,18 +32,6 @@ def test_the_fit_recovers_the_surface_and_acceptance_that_generated_its_data(
     assert abs(np.exp(found[0, 0] - theta[0]) - 1) < 0.15  # T itself: the step with nothing in it
     lengths = [curve(t[7:8], t[8:9], np.arange(1, 7)) for t in (found[0], theta)]
     assert_allclose(lengths[0], lengths[1], rtol=0.02)
-
-
-def test_derivatives_of_the_step_time_agree_with_differences() -> None:
-    shape = StepShape(
-        batch=np.array([[1.0, 8, 64]]), tokens=np.array([1.0, 4, 7]), num_steps=np.array([0.0, 3, 6])
-    )
-    theta = make_truth(3)[None, :7]
-    _, gradient = log_step_time_gradient(theta, shape)
-    for i in range(7):
-        step = np.eye(7)[i] * 1e-6
-        up, down = (log_step_time_gradient(theta + s, shape)[0] for s in (step, -step))
-        assert_allclose(gradient[..., i], (up - down) / 2e-6, atol=1e-6)
 
 
 @settings(max_examples=20, deadline=None)

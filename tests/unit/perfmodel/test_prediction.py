@@ -45,13 +45,6 @@ def test_measured_cells_are_told_from_predicted_ones(published: Prediction) -> N
     assert [c.output_tps for c in published.surface if c.cell.concurrency == 1] == [122.9, 182.7, 234, 277]
 
 
-def test_the_crossover_of_the_published_table_is_found_with_its_cause(published: Prediction) -> None:
-    (crossover,) = published.crossovers
-    assert (crossover.before.num_steps, crossover.after.num_steps) == (4, 3)
-    assert 4 <= crossover.concurrency[0] <= crossover.concurrency[1] <= 16
-    assert crossover.cause == "capacity"
-
-
 def test_lifting_capacity_is_said_to_bring_back_more_steps(published: Prediction) -> None:
     (cost,) = [c for c in published.capacity_costs if c.concurrency == 64]
     assert cost.running == 17
@@ -72,18 +65,6 @@ def test_an_unmeasured_winner_is_never_certain() -> None:
     assert winner.cell.setting.num_steps == 6
     assert not winner.is_measured
     assert winner.probability <= 0.95
-
-
-def test_verification_cost_makes_the_best_draft_shorter_without_a_limit() -> None:
-    theta = make_truth(0)
-    theta[1:6] = -6.0, 3.0, -4.0, -8.0, -4.0  # arithmetic only
-    theta[7:9] = 1.2, -3.0
-    prediction = of(make_evidence(theta, make_cells((1, 2, 4, 6), (1, 8, 64))), (1, 2, 4, 6), (1, 8, 64))
-    depths = [w.cell.setting.num_steps for w in prediction.winners]
-    assert depths == sorted(depths, reverse=True)
-    assert depths[0] > depths[-1]
-    assert {c.cause for c in prediction.crossovers} == {"verification cost"}
-    assert prediction.capacity_costs == ()
 
 
 def test_intervals_hold_the_stated_share_of_repeats() -> None:

@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 
-from spectune.perfmodel.evidence import Setting
+from spectune.perfmodel.evidence import Cell, Setting
 from spectune.perfmodel.fitting import Layout
 from spectune.perfmodel.posterior import Posterior
 from spectune.planning.acquisition import Candidate, expected_losses, worth_of
-from spectune.planning.goals import Choice, cells_of, per_level
+from spectune.planning.goals import Choice, Goal, cells_of, per_level, settled
 
 CHOICES = tuple(Choice(setting=Setting.chain(k)) for k in (1, 2))
 (GOAL,) = per_level((1,))
-KNOWN = frozenset(CHOICES[:1])
+KNOWN = frozenset(cells_of((GOAL,), CHOICES[:1]))
 
 
 def known(first: float, second: float, sds: tuple[float, float], noise: float) -> Posterior:
@@ -42,6 +42,14 @@ def test_a_prediction_is_not_settled_on_before_it_is_measured() -> None:
     posterior = known(0.0, 0.2, (0.01, 0.01), noise=0.01)
     worth = worth_of(posterior, (GOAL,), CHOICES, launch(CHOICES[1]), KNOWN)
     assert worth.value == pytest.approx(0.2, rel=0.02)
+
+
+def test_a_choice_is_settled_on_only_where_all_levels_of_a_goal_were_measured() -> None:
+    mix = Goal(name="mix", weights=((1, 1.0), (8, 1.0)))
+    cells = frozenset(cells_of((mix,), CHOICES))
+    assert settled(mix, CHOICES, cells) == (0, 1)
+    partly = cells - {Cell(setting=CHOICES[1].setting, concurrency=8)}
+    assert settled(mix, CHOICES, partly) == (0,)
 
 
 def test_measuring_what_is_known_or_drowned_in_noise_is_worth_nothing() -> None:

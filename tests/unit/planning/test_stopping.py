@@ -43,7 +43,7 @@ def test_a_goal_stands_on_measured_choices_only() -> None:
     posterior = sample(
         evidence, cells_of((GOAL,), choices), prior=DEFAULT_PRIOR, rng=np.random.default_rng(0)
     )
-    found = stand_of(posterior, GOAL, choices, frozenset({ONE, TWO}))
+    found = stand_of(posterior, GOAL, choices, frozenset(cells_of((GOAL,), (ONE, TWO))))
     assert found.best.setting.num_steps == 6
     assert found.best_measured == TWO
     assert found.loss >= found.open_loss > 0.1
