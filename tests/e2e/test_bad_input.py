@@ -25,6 +25,7 @@ def assert_refused(ran: Any, *parts: str, status: int = 2) -> None:
         (["show", "--frobnicate"], ["--frobnicate", "spectune show --help"]),
         (["frobnicate"], ["frobnicate", "spectune --help"]),
         (["tune", "--", "no-engine", "serve", "model"], ["no-engine", "vllm serve", "llama-server"]),
+        (["tune", "--", "trtllm-serve", "m"], ["TensorRT-LLM"]),
         (["tune", "--", "no-such-folder/vllm", "serve", "model"], ["no-such-folder/vllm", "on PATH"]),
         (["tune", "--", "sglang", "serve", "--speculative-num-step", "3"], ["--speculative-num-steps"]),
         (["tune", "--", "vllm", "serve", "m", "--speculative-config", "{"], ["--speculative-config", "JSON"]),

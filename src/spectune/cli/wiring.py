@@ -22,6 +22,7 @@ from spectune.clock import SystemClock
 from spectune.domain.command import MASK, Command
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import SearchRule, SearchSpace, Study, StudyHistory
+from spectune.engines import tensorrt_llm
 from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.engines.known_bugs import bugs_before_launch
@@ -221,6 +222,11 @@ def _recognise(command: Command) -> EngineAdapter:
     for adapter in _ADAPTERS:
         if adapter.recognises(command):
             return adapter
+    if tensorrt_llm.recognises(command):
+        raise ConfigError(
+            "serve command: `an engine that spectune tunes` must be given, TensorRT-LLM is not one yet: its "
+            "dialect is read from source and was never run."
+        )
     raise ConfigError(
         f"serve command: `the engine must be one spectune knows`, got {command.masked_argv[0]!r}; it knows "
         "`vllm serve`, `python -m sglang.launch_server`, `sglang serve`, `llama-server`, `spectune serve`, "

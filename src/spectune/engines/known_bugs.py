@@ -21,6 +21,7 @@ class KnownBug:
         advice: what to do.
         thread: where it is discussed, "" for what was measured or read in the source.
         log_pattern: what it leaves in a log, "" when nothing.
+        is_handled: whether spectune itself keeps an arm from it, so that it need not be told before a launch.
     """
 
     engine: str
@@ -31,6 +32,7 @@ class KnownBug:
     needs: frozenset[str] = frozenset()
     thread: str = ""
     log_pattern: str = ""
+    is_handled: bool = False
 
     def may_hit(self, engine: str, version: str, traits: frozenset[str]) -> bool:
         """Whether an arm of these traits may meet it; an unknown version ("") may be any."""
@@ -64,8 +66,10 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def bugs_before_launch(engine: str, version: str, traits: frozenset[str]) -> tuple[KnownBug, ...]:
-    """Those that an arm may meet and that depend on its traits."""
-    return tuple(bug for bug in KNOWN_BUGS if bug.needs and bug.may_hit(engine, version, traits))
+    """Those that an arm may meet, that depend on its traits and that are not handled here."""
+    return tuple(
+        bug for bug in KNOWN_BUGS if bug.needs and not bug.is_handled and bug.may_hit(engine, version, traits)
+    )
 
 
 def bugs_in_log(engine: str, version: str, traits: frozenset[str], log: str) -> tuple[KnownBug, ...]:
@@ -170,6 +174,7 @@ KNOWN_BUGS = (
         needs=frozenset({"method:ngram"}),
         symptom="ngram-simple never drafts when size_m is smaller than size_n, without a warning.",
         advice="Keep num_steps at or above --spec-ngram-simple-size-n.",
+        is_handled=True,
     ),
     KnownBug(
         engine="llamacpp",
@@ -177,6 +182,7 @@ KNOWN_BUGS = (
         symptom="a draft that cannot be set up is only logged, and the server goes on without speculation.",
         advice="spectune checks /slots and the draft counter, and voids such a trial.",
         log_pattern=r"failed to initialize speculative decoding context",
+        is_handled=True,
     ),
     KnownBug(
         engine="llamacpp",

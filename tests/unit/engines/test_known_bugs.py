@@ -31,6 +31,8 @@ def test_before_a_launch_only_what_depends_on_the_setting_is_told() -> None:
     assert any("26972" in bug.thread for bug in told)
     assert all(bug.needs for bug in told)
     assert not bugs_before_launch("sglang", "0.5.17", frozenset())
+    handled = frozenset({"speculation", "method:ngram"})
+    assert not bugs_before_launch("llamacpp", "", handled)
 
 
 def test_beside_a_failure_the_log_decides() -> None:
