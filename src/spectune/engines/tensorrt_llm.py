@@ -1,7 +1,7 @@
 """TensorRT-LLM, as far as reading a server and writing its configuration go. UNVERIFIED.
 
 Everything here is read from `llmapi/llm_args.py` and `serve/openai_server.py` of about 1.2 and 1.4-dev;
-nothing was run and no transcript exists. `trtllm-serve` is recognised so that it can be refused with its name.
+nothing was run and no transcript exists. `trtllm-serve` is recognised, so as to be refused by its name.
 """
 
 import json
