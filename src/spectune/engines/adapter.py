@@ -144,6 +144,9 @@ class EngineAdapter(Protocol):
         None where this version of the engine does not count verify steps.
         """
 
+    def compilations(self, log: str) -> int:
+        """How often the log says that a kernel was compiled or a graph captured."""
+
     def flush_request(self) -> HttpRequest | None:
         """Empties the prefix cache of an idle server; None where there is no such request."""
 

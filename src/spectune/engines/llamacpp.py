@@ -98,9 +98,9 @@ class LlamacppAdapter:
         return self
 
     def help_command(self, command: Command) -> Command | None:
-        """The command with `--help` alone; not inside a container, where it would start one."""
+        """The command with `--help` alone; not in a container or a shell's text, which would do more."""
         words = engine_words(command, starts, "llama.cpp")
-        if is_in_container(command.argv[: words.first]):
+        if words.shell_words or is_in_container(command.argv[: words.first]):
             return None
         return words.changed(frozenset(range(len(words.arguments))), ("--help",))
 
@@ -209,6 +209,11 @@ class LlamacppAdapter:
         """See `read_metrics`; builds without these counters give none."""
         del config
         return read_metrics(body)
+
+    def compilations(self, log: str) -> int:
+        """None is told: nothing is compiled while it serves."""
+        del log
+        return 0
 
     def flush_request(self) -> HttpRequest | None:
         """None: there is no such request; prompts never repeat in an arm."""

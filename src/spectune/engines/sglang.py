@@ -35,6 +35,7 @@ _TOO_LITTLE = re.compile(
     r"|state cache is too small"
 )
 _OWN_KILL = re.compile(r"Received sigquit from a child process|kill_process_tree called")
+_COMPILES = re.compile(r"Capture .* CUDA graph begin|Built adaptive runtime state|JIT [Cc]ompil")
 _SIGNS = (
     Sign(
         pattern=_TOO_LITTLE,
@@ -96,9 +97,9 @@ class SglangAdapter:
         return replace(self, config_text=text)
 
     def help_command(self, command: Command) -> Command | None:
-        """The command with `--help` alone; not inside a container, where it would start one."""
+        """The command with `--help` alone; not in a container or a shell's text, which would do more."""
         words = engine_words(command, sglang_flags.starts, "SGLang")
-        if is_in_container(command.argv[: words.first]):
+        if words.shell_words or is_in_container(command.argv[: words.first]):
             return None
         return words.changed(frozenset(range(len(words.arguments))), ("--help",))
 
@@ -197,6 +198,10 @@ class SglangAdapter:
     def read_counters(self, body: str, config: SpecConfig) -> SpecCounters | None:
         """Of finished requests; None before about 0.5.15, which counts no verify steps."""
         return read_counters(body, config)
+
+    def compilations(self, log: str) -> int:
+        """Captured graphs (0.5.17, transcript) and JIT kernels (source)."""
+        return len(_COMPILES.findall(log))
 
     def flush_request(self) -> HttpRequest | None:
         """`POST /flush_cache`; 400 while requests run."""

@@ -30,6 +30,7 @@ _LESS_MEMORY, _LEAST_UTILIZATION = 0.05, 0.3
 _TOO_LITTLE = re.compile(
     r"No available memory for the cache blocks|To serve at least one request with the model's max seq len"
 )
+_COMPILES = re.compile(r"JIT compilation during inference:|Graph capturing finished|torch\.compile took")
 _SIGNS = (
     Sign(
         pattern=re.compile(r"Free memory on device .* on startup is less than desired"),
@@ -205,6 +206,10 @@ class VllmAdapter:
         """The `vllm:spec_decode_*` counters, per position."""
         del config
         return vllm_answers.read_counters(body)
+
+    def compilations(self, log: str) -> int:
+        """Its JIT monitor's warnings while it serves (0.26, transcript), and captured graphs."""
+        return len(_COMPILES.findall(log))
 
     def flush_request(self) -> HttpRequest | None:
         """None: `/reset_prefix_cache` is there in development mode only; prompts never repeat in an arm."""

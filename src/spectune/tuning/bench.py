@@ -25,6 +25,7 @@ _ASK_S = 10.0
 _FLUSH_S = 5.0
 _POST_MORTEM_S = 2.0  # a crashed server may need a moment to end
 _DYING_S = 0.3
+_MAX_WARMUPS = 4
 _TRACE_LINES = 200  # engines say what went wrong above a long traceback
 
 
@@ -51,13 +52,13 @@ class Bench:
     read_cpu: CpuReader = read_cpu
 
     def measure(self, plan: LoadPlan, *, attempt: int, request_done: Callable[[], None]) -> LevelMeasurement:
-        """Flush, warm-up, counted load with counters and foreign CPU around it.
+        """Flush, warm-up until nothing is compiled any more, counted load with counters and CPU around it.
 
         Raises:
             TrialFailed: the server died, hung, answered nonsense or failed every request.
         """
         self._flush()
-        self.load(plan.warmup, plan.concurrency, what=f"warm-up at concurrency {plan.concurrency}")
+        self._warm_up(plan)
         counters = self.counters()
         cpu = self._cpu()
         run = self.load(
@@ -101,6 +102,15 @@ class Bench:
     def counters(self) -> SpecCounters | None:
         """The counters now, None where the engine has none; raises ProtocolError or ServerUnreachable."""
         return self.adapter.read_counters(ask(self.server, self.adapter.counters_request()), self.config)
+
+    def _warm_up(self, plan: LoadPlan) -> None:
+        """Sends the warm-up, again while the log tells of kernels compiled or graphs captured meanwhile."""
+        told = self.adapter.compilations(self.server.log_text())
+        for _ in range(_MAX_WARMUPS):
+            self.load(plan.warmup, plan.concurrency, what=f"warm-up at concurrency {plan.concurrency}")
+            before, told = told, self.adapter.compilations(self.server.log_text())
+            if told <= before:
+                return
 
     def _cpu(self) -> CpuReading | None:
         return self.read_cpu(self.clock.monotonic_s(), (os.getpid(), *self.server.process_ids()))

@@ -63,6 +63,8 @@ def test_help_is_asked_with_the_users_own_words_but_not_of_a_container() -> None
     assert asked is not None
     assert asked.argv == ("numactl", "-N0", "python", "-m", "sglang.launch_server", "--help")
     assert ADAPTER.help_command(Command(argv=("docker", "run", "img", *SERVE))) is None
+    text = "systemctl stop other; exec python -m sglang.launch_server --model-path m"
+    assert ADAPTER.help_command(Command(argv=("bash", "-c", text))) is None
 
 
 def test_less_memory_is_a_lower_fraction_than_asked_or_logged() -> None:

@@ -95,3 +95,12 @@ def test_a_file_of_flags_counts_and_is_written_out_when_it_must_change() -> None
     changed = adapter.command_for(given, SpecConfig.chain("eagle3", 1))
     assert '"model": "d"' in changed.argv[-1]
     assert adapter.base_config(changed) == SpecConfig.chain("eagle3", 1)
+
+
+def test_kernels_compiled_while_it_serves_are_counted() -> None:
+    log = (
+        "WARNING [jit_monitor.py:135] Triton kernel JIT compilation during inference: fused_moe_kernel.\n"
+        "INFO [jit_monitor.py:79] JIT monitor activated; monitored JIT compilations during inference will\n"
+    )
+    assert ADAPTER.compilations(log) == 1
+    assert ADAPTER.compilations("") == 0
