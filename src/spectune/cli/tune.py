@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from spectune.analysis.answers import StudyAnswers
+from spectune.cli.engine_facts import check_program
 from spectune.cli.interruption import Interrupted, interruptible
 from spectune.cli.output import STDOUT, Output
 from spectune.cli.progress import Pace, StudyProgress
@@ -39,6 +40,7 @@ def run_tune(words: Sequence[str]) -> int:
     output = Output(json_file=options.json_file, report_file=options.report_file)
     output.check()
     store.check_writable()
+    check_program(prepared.command)
     history = _run(prepared, plan, store, options)
     answers = answers_of(history)
     output.write(answers)
