@@ -13,6 +13,7 @@ from spectune.cli.options import (
     parse_seconds,
     parse_share,
 )
+from spectune.cli.service_options import ServiceTerms, add_terms_arguments, add_unit_arguments, read_terms
 from spectune.domain.study import SearchRule
 from spectune.errors import ConfigError
 
@@ -67,6 +68,7 @@ class TuneOptions:
         budget_s: measuring seconds; None for no limit.
         seed: seed of the built-in workload.
         command: serve command; empty for the embedded engine.
+        service: a unit to tune instead, with its terms; None for none.
         given: names of the options that the user wrote.
     """
 
@@ -87,6 +89,7 @@ class TuneOptions:
     budget_s: float | None
     seed: int
     command: tuple[str, ...]
+    service: ServiceTerms | None
     given: frozenset[str]
 
 
@@ -112,6 +115,7 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
         budget_s=_budget(found),
         seed=_count(found.seed, "--seed", 0) or 0,
         command=command,
+        service=read_terms(found),
         given=frozenset(name for name, value in vars(found).items() if value not in (None, False)),
     )
     _check(options)
@@ -163,7 +167,10 @@ def _parser() -> Parser:
     )
     effort.add_argument("--thorough", action="store_true", help="no limit on measuring time")
     effort.add_argument("--dry-run", action="store_true", help="print the plan, start nothing")
-    effort.add_argument("--yes", action="store_true", help="ask nothing (nothing is asked today)")
+    effort.add_argument("--yes", action="store_true", help="ask nothing")
+    service = parser.add_argument_group("a systemd service instead of a SERVE COMMAND")
+    add_unit_arguments(service)
+    add_terms_arguments(service)
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="answers as JSON; - for stdout instead of the table")
     output.add_argument("--report", metavar="FILE.md", help="the page as Markdown")
@@ -201,6 +208,8 @@ def _search(found: argparse.Namespace) -> SearchRule:
     limits = [
         name for name in ("tolerance", "max_launches", "max_downtime") if getattr(found, name) is not None
     ]
+    if found.unit is not None and kind == "grid":
+        limits = [name for name in limits if name != "max_downtime"]  # then it is the service's limit
     if kind == "grid" and limits:
         flag = limits[0].replace("_", "-")
         raise ConfigError(
@@ -221,6 +230,10 @@ def _search(found: argparse.Namespace) -> SearchRule:
 
 def _check(options: TuneOptions) -> None:
     """Combinations that no single option shows to be wrong."""
+    if options.service is not None and options.command:
+        raise ConfigError(
+            "spectune tune: `--unit or a serve command after --` must hold, got both; a unit runs its own."
+        )
     if options.topk == 1 and options.num_draft_tokens is not None:
         raise ConfigError(
             "--num-draft-tokens: `num_draft_tokens = num_steps + 1 when topk is 1` must hold; leave it out, "

@@ -5,7 +5,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
@@ -30,6 +30,8 @@ from spectune.engines.llamacpp import LlamacppAdapter
 from spectune.engines.sglang import SglangAdapter
 from spectune.engines.vllm import VllmAdapter
 from spectune.errors import ConfigError, StoreError
+from spectune.launch.foreign_cpu import CpuReading, read_cpu
+from spectune.launch.launcher import Launcher
 from spectune.launch.subprocess_launcher import SubprocessLauncher
 from spectune.planning.grid import GridPlanner, fewest_launches, grid_configs
 from spectune.planning.model_planner import ModelPlanner
@@ -75,6 +77,21 @@ class PreparedStudy:
     resumed: StudyHistory | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How a study's servers are kept.
+
+    Attributes:
+        launcher: starts them.
+        is_local: whether they run on this machine.
+        is_shared: whether others may reach them too.
+    """
+
+    launcher: Launcher
+    is_local: bool = True
+    is_shared: bool = False
+
+
 def open_store(store_file: str) -> SqliteStore:
     """The store of `--store`, else the one in the user's data folder."""
     path = Path(store_file) if store_file else default_store_path(os.environ)
@@ -84,7 +101,9 @@ def open_store(store_file: str) -> SqliteStore:
 def begin_study(options: TuneOptions) -> PreparedStudy:
     """A new study; raises ConfigError."""
     asked = Command(argv=options.command or _own_command(options))
-    adapter = learn(_recognise(asked), asked)
+    adapter = recognise(asked)
+    if options.service is None:  # a service's program and files may be on another machine
+        adapter = learn(adapter, asked)
     adapter.endpoint(asked)  # a malformed address is refused before anything starts
     prepared = adapter.prepared(asked, max_concurrency=options.concurrency[-1])
     pool = _load_pool(options.workload, options.seed)
@@ -123,7 +142,9 @@ def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
             "changed; begin a new study."
         )
     study = replace(history.study, command=command)
-    adapter = learn(_recognise(command), command)
+    adapter = recognise(command)
+    if options.service is None:
+        adapter = learn(adapter, command)
     prepared = adapter.prepared(command, max_concurrency=study.concurrency[-1])
     return PreparedStudy(
         study=study,
@@ -135,15 +156,17 @@ def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
     )
 
 
-def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -> StudyHistory:
-    """Runs the study until the planner stops."""
+def run_study(
+    prepared: PreparedStudy, store: SqliteStore, progress: Progress, keeping: Keeping | None = None
+) -> StudyHistory:
+    """Runs the study until the planner stops, on processes of our own unless `keeping` says otherwise."""
     clock = SystemClock()
+    own = SubprocessLauncher(log_folder(store, prepared.study.id), clock, drain_s=prepared.adapter.drain_s)
+    keeping = keeping or Keeping(launcher=own)
     planner = planner_of(prepared.study)
     setup = TrialSetup(
         adapter=prepared.adapter,
-        launcher=SubprocessLauncher(
-            log_folder(store, prepared.study.id), clock, drain_s=prepared.adapter.drain_s
-        ),
+        launcher=keeping.launcher,
         command=prepared.command,
         pool=prepared.pool,
         concurrency=prepared.study.concurrency,
@@ -151,6 +174,8 @@ def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -
         max_settings=sized_launches(prepared.study),
         clock=clock,
         hang_s=prepared.adapter.hang_s,
+        read_cpu=read_cpu if keeping.is_local else _no_cpu,
+        is_shared=keeping.is_shared,
     )
     return tune(prepared.study, store, planner, partial(TrialRunner, setup), progress)
 
@@ -207,10 +232,15 @@ def answers_of(history: StudyHistory) -> StudyAnswers:
 
 def launch_args_of(engine: str, command: Command) -> Callable[[SpecConfig], tuple[str, ...]]:
     """How the engine of this name is told a setting of this command."""
+    return partial(with_file(adapter_of(engine), command).launch_args, command)
+
+
+def adapter_of(engine: str) -> EngineAdapter:
+    """The dialect of this name."""
     for adapter in _ADAPTERS:
         if adapter.name == engine:
-            return partial(with_file(adapter, command).launch_args, command)
-    raise StoreError(f"study: `engine` must be one this spectune knows, got {engine!r}; upgrade spectune.")
+            return adapter
+    raise StoreError(f"engine {engine!r}: `one this spectune knows` must hold; upgrade spectune.")
 
 
 def log_folder(store: SqliteStore, study_id: str) -> Path:
@@ -218,7 +248,8 @@ def log_folder(store: SqliteStore, study_id: str) -> Path:
     return store.path.with_name(store.path.name + ".logs") / study_id
 
 
-def _recognise(command: Command) -> EngineAdapter:
+def recognise(command: Command) -> EngineAdapter:
+    """The dialect of a serve command; raises ConfigError."""
     for adapter in _ADAPTERS:
         if adapter.recognises(command):
             return adapter
@@ -313,6 +344,12 @@ def _resumed_command(study: Study, given: tuple[str, ...]) -> Command:
             "give the whole command again after --."
         )
     return stored
+
+
+def _no_cpu(at_s: float, root_pids: Iterable[int]) -> CpuReading | None:
+    """Another machine's CPU is not read."""
+    del at_s, root_pids
+    return None
 
 
 def _planned(adapter: EngineAdapter, command: Command, config: SpecConfig) -> PlannedSetting:

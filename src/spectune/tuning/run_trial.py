@@ -36,6 +36,7 @@ from spectune.loadgen.usage_mode import find_load_target
 from spectune.metrics.summary import is_disturbed, settle_levels
 from spectune.tuning.audit import covariates_differ, settings_differ, speculation_differs
 from spectune.tuning.bench import Bench, ended, generation_probe, post_mortem, read_effective
+from spectune.tuning.live_traffic import foreign_requests
 from spectune.tuning.pilot import num_pilot_prompts, run_pilot
 from spectune.tuning.progress import Progress
 from spectune.tuning.repeat_policy import RepeatPolicy
@@ -60,6 +61,7 @@ class TrialSetup:
         clock: source of time.
         hang_s: how long a server under load may give no event at all.
         read_cpu: tells CPU time, ours and all.
+        is_shared: whether others may reach the server too, so that foreign requests are looked for.
     """
 
     adapter: EngineAdapter
@@ -72,6 +74,7 @@ class TrialSetup:
     clock: Clock
     hang_s: float = 20.0
     read_cpu: CpuReader = read_cpu
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +185,7 @@ class _Sitting:
             for plan in self._fixed_plans(bench):
                 level = self._measure_level(bench, plan)
                 self._check_speculation(effective, level)
+                self._check_alone(level)
             return Completed(
                 trial=self._trial,
                 effective=effective,
@@ -242,6 +246,11 @@ class _Sitting:
         difference = speculation_differs(effective.config, level.counters)
         if difference:
             raise TrialVoid(f"concurrency {level.concurrency}: {difference}.")
+
+    def _check_alone(self, level: LevelMeasurement) -> None:
+        stranger = foreign_requests(level) if self._setup.is_shared else ""
+        if stranger:
+            raise TrialVoid(f"concurrency {level.concurrency}: {stranger}.")
 
     def _fixed_plans(self, bench: Bench) -> tuple[LoadPlan, ...]:
         """The study's plans; the first trial that gets here sizes and fixes them."""
