@@ -1,8 +1,5 @@
 """What a kept server ran before the first change, and the proof that it runs the same again."""
 
-import json
-from dataclasses import asdict
-
 from spectune.clock import Clock
 from spectune.domain.command import Command
 from spectune.domain.spec_config import SpecConfig
@@ -11,6 +8,7 @@ from spectune.engines.adapter import EngineAdapter
 from spectune.errors import EngineNotReady, LaunchError
 from spectune.launch.launcher import RunningServer
 from spectune.launch.readiness import wait_until_ready
+from spectune.storage.codec import from_json, to_json
 from spectune.tuning.bench import generation_probe, read_effective
 
 _SAME_TOKENS_SHARE = 0.01
@@ -30,13 +28,12 @@ def look(adapter: EngineAdapter, command: Command, server: RunningServer, clock:
 
 def write_down(effective: EffectiveSettings) -> str:
     """For the journal."""
-    return json.dumps(asdict(effective))
+    return to_json(effective)
 
 
 def read_back(text: str) -> EffectiveSettings:
-    """From the journal."""
-    value = json.loads(text)
-    return EffectiveSettings(**{**value, "config": SpecConfig(**value["config"])})
+    """From the journal; raises StoreError."""
+    return from_json(EffectiveSettings, text)
 
 
 def prove_same(
