@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -146,6 +147,17 @@ def test_a_stop_text_ends_the_answer_before_it(eagle: Server) -> None:
     assert (got["text"], got["finish_reason"]) == (whole[: whole.find(stop)], "stop")
 
 
+def test_a_stop_text_ends_the_count_of_tokens_where_it_ends_the_text(eagle: Server) -> None:
+    """Else a setting that drafts further would be paid for tokens that nobody gets."""
+    with serving() as off:
+        whole = off.complete()["choices"][0]["text"]
+        for first in range(2, len(whole) - 4, 3):
+            stop = whole[first : first + 4]
+            expected, got = (server.complete(stop=[stop]) for server in (off, eagle))
+            assert got["choices"] == expected["choices"]
+            assert got["usage"]["completion_tokens"] == expected["usage"]["completion_tokens"]
+
+
 def test_the_server_says_what_it_runs(eagle: Server) -> None:
     info = eagle.json("/server_info")
     assert (info["speculative_algorithm"], info["speculative_num_steps"]) == ("EAGLE", 3)
@@ -175,6 +187,7 @@ def test_counters_move_and_keep_their_identity(eagle: Server) -> None:
         ({"prompt": "x", "max_tokens": 2000}, "prompt tokens + max_tokens <= 1024"),
         ({"prompt": "x = 1\n" * 2000, "max_tokens": 1}, "shorten the prompt"),
         ({"prompt": "x", "n": 3}, "`n`"),
+        (b'{"prompt": "\\ud800"}', "whole characters"),
     ],
 )
 def test_bad_requests_get_openais_400_and_are_never_cut(eagle: Server, body: object, words: str) -> None:
@@ -182,6 +195,25 @@ def test_bad_requests_get_openais_400_and_are_never_cut(eagle: Server, body: obj
     assert status == 400
     assert words in json.loads(text)["error"]["message"]
     assert json.loads(text)["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [("/nope", {}, 404), ("/v1/completions", None, 405), ("/v1/completions", b" " * (5 * 2**20), 413)],
+)
+def test_what_is_not_found_or_too_large_gets_openais_error_too(
+    eagle: Server, path: str, body: object, status: int
+) -> None:
+    got, text = eagle.request(path, body)
+    assert got == status
+    assert json.loads(text)["error"]["type"] == "invalid_request_error"
+
+
+def test_a_huge_prompt_is_refused_without_holding_up_the_streams_of_others(eagle: Server) -> None:
+    began_s = time.monotonic()
+    status, text = eagle.request("/v1/completions", {"prompt": "x = 1 " * 600_000, "max_tokens": 1})
+    assert (status, json.loads(text)["error"]["param"]) == (400, "prompt")
+    assert time.monotonic() - began_s < 2, "tokenizing it takes several seconds"
 
 
 def test_the_prefix_cache_serves_a_repeated_prompt_until_it_is_flushed(eagle: Server) -> None:
@@ -226,10 +258,33 @@ def test_a_client_that_leaves_frees_its_slot_and_the_queue_moves_on() -> None:
         server.wait_for("num_requests_running", 0)
 
 
+def test_a_crowd_of_clients_that_leaves_at_once_blocks_nothing() -> None:
+    """Their cancellations and the engine's answers to them fill both pipes."""
+    body = b'{"prompt": "x", "max_tokens": 900, "stream": true, "ignore_eos": true}'
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
+    with serving() as server:
+        for request in (head % (b"/v1/completions", len(body), body), head % (b"/flush_cache", 0, b"")):
+            crowd = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(600)]
+            for client in crowd:
+                client.sendall(request)
+            time.sleep(1)
+            server.process.send_signal(signal.SIGSTOP)  # so that it sees all of them leave at once
+            for client in crowd:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.close()
+            server.process.send_signal(signal.SIGCONT)
+            server.wait_for("num_requests_running", 0)
+            server.wait_for("num_requests_waiting", 0)
+        assert server.complete()["usage"]["completion_tokens"] == 24
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.communicate(timeout=20)[1] == "", "clients that leave are no news for the log"
+
+
 def test_an_api_key_is_asked_for_and_shown_nowhere() -> None:
     with serving("--api-key", "s3cret-key") as server:
         assert server.request("/v1/models")[0] == 401
         assert server.request("/v1/models", key="wrong")[0] == 401
+        assert server.request("/v1/models", key="\xff")[0] == 401
         status, text = server.request("/server_info", key="s3cret-key")
         assert status == 200
         assert "s3cret" not in text

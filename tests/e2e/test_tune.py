@@ -4,6 +4,7 @@ import json
 import signal
 import sqlite3
 import subprocess
+import time
 from contextlib import closing
 from typing import Any
 
@@ -96,6 +97,17 @@ def test_a_killed_tuner_leaves_no_server_and_loses_no_measured_level(bench: Any)
     resumed = bench.run("tune", "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert "off at" not in resumed.stderr
+
+
+def test_a_signal_while_a_server_is_being_stopped_lets_the_stop_end_first(bench: Any) -> None:
+    process = bench.start("tune", *bench.question("0"), *bench.server("--sim-fault", "ignore-sigterm"))
+    read_until(process, "off at 4:")
+    time.sleep(1)  # all is measured; the server has been asked to end and does not listen
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=40)
+    assert bench.servers() == []
+    assert process.returncode == 130
+    assert "the server is stopped" in stderr
 
 
 def test_a_second_signal_does_not_disturb_the_clean_up(bench: Any) -> None:

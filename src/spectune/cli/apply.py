@@ -133,8 +133,8 @@ def _proof(kept: KeptServer, wanted: SpecConfig | None, log: Path) -> Prove:
             return "applied; it was not running, so nothing was started"
         if wanted is None:
             return f"taken back: {running_proof(kept.service, kept.adapter, kept.before, log)()}"
-        server = server_of(kept.service, kept.adapter, log)
-        return f"applied: {prove_applied(kept.adapter, server, SystemClock(), wanted)}"
+        server, command = server_of(kept.service, kept.adapter, log), kept.service.unit().command
+        return f"applied: {prove_applied(kept.adapter, command, server, SystemClock(), wanted)}"
 
     return prove
 

@@ -129,7 +129,7 @@ def looked_at(terms: ServiceTerms, log: Path) -> Iterator[KeptServer]:
             server = server_of(service, adapter, log)
             if not terms.allows_live:
                 check_serves_nobody(service, server, window_s=terms.quiet_s)
-            before = write_down(look(adapter, server, SystemClock(), deadline_s=adapter.ready_deadline_s))
+            before = write_down(look(adapter, unit.command, server, SystemClock()))
         yield KeptServer(terms=terms, service=service, unit=unit, adapter=adapter, before=before)
     finally:
         service.host.close()
@@ -163,7 +163,8 @@ def proof_of(service: SystemdService, adapter: EngineAdapter, before: str, log: 
     def prove() -> str:
         if not before:
             return "not running, as before"
-        return prove_same(adapter, server_of(service, adapter, log), SystemClock(), before)
+        command = service.unit().command
+        return prove_same(adapter, command, server_of(service, adapter, log), SystemClock(), before)
 
     return prove
 
@@ -176,8 +177,7 @@ def running_proof(
     def prove() -> str:
         if not before:
             return "not running, as before"
-        clock = SystemClock()
-        now = look(adapter, server_of(service, adapter, log), clock, deadline_s=adapter.ready_deadline_s)
+        now = look(adapter, service.unit().command, server_of(service, adapter, log), SystemClock())
         return f"a real generation, and in force: {describe(now)}"
 
     return prove

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from spectune.analysis.answers import StudyAnswers
+from spectune.cli.engine_facts import check_program
 from spectune.cli.interruption import Interrupted, TimeOver, interruptible
 from spectune.cli.kept_server import KeptServer, confirm, looked_at
 from spectune.cli.output import STDOUT, Output
@@ -52,6 +53,8 @@ def _tune(options: TuneOptions, store: SqliteStore, kept: KeptServer | None) -> 
     output = Output(json_file=options.json_file, report_file=options.report_file)
     output.check()
     store.check_writable()
+    if kept is None:
+        check_program(prepared.command)
     _announce(prepared, plan, store)
     if kept is not None:
         kept.check_quiet()

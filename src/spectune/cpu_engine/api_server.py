@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from aiohttp import web
+from aiohttp import ClientConnectionResetError, web
 
 from spectune.cpu_engine.front import EngineFront, EngineGone, Piece
 from spectune.cpu_engine.messages import Ready, Submit
@@ -132,14 +132,21 @@ class Api:
         key = self._server.api_key
         if key is not None and request.path not in OPEN_PATHS:
             given = request.headers.get("Authorization", "")
-            if not hmac.compare_digest(given.encode(), f"Bearer {key}".encode()):
+            # aiohttp reads bytes that are not UTF-8 as surrogates
+            if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), f"Bearer {key}".encode()):
                 return _refusal(401, "the API key is missing or wrong.", "authentication_error")
         try:
             return await handler(request)
+        except ClientConnectionResetError:  # the client has left; nobody reads what we return
+            return web.Response(status=499)
         except BadRequest as error:
             return _refusal(400, str(error), "invalid_request_error", error.param)
         except EngineGone as error:
             return _refusal(500, str(error), "server_error")
+        except web.HTTPClientError as error:  # no such path or method, too large a body
+            refusal = _refusal(error.status, f"{error.text or error.reason}", "invalid_request_error")
+            refusal.headers.update({"Allow": error.headers["Allow"]} if "Allow" in error.headers else {})
+            return refusal
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         return await self._generate(request, is_chat=False)
@@ -165,8 +172,8 @@ class Api:
         return web.Response(body=await answer.whole(), content_type="application/json")
 
     def _submit(self, generation: Generation) -> Submit:
-        prompt = generation.ids or tuple(self._tokenizer.encode(generation.text or ""))
         context = self._ready.context_length
+        prompt = generation.ids or self._tokens(generation.text or "", context)
         limit = generation.max_tokens if generation.max_tokens is not None else context - len(prompt)
         if len(prompt) + max(limit, 1) > context:
             raise BadRequest(
@@ -185,6 +192,16 @@ class Api:
             seed=seed % 2**64,
             stops_at_eos=not generation.ignore_eos,
         )
+
+    def _tokens(self, text: str, context: int) -> tuple[int, ...]:
+        """The text's tokens. Too long a text is refused unread: megabytes would hold up every stream."""
+        fewest = len(text.encode()) // self._tokenizer.longest_token
+        if fewest > context:
+            raise BadRequest(
+                f"`prompt tokens <= {context}` must hold, got at least {fewest}; shorten the prompt.",
+                "prompt",
+            )
+        return tuple(self._tokenizer.encode(text))
 
     async def _models(self, _: web.Request) -> web.Response:
         model = {"id": MODEL_NAME, "object": "model", "created": self._started, "owned_by": "spectune",
@@ -292,11 +309,22 @@ class Answer:
 
     def _read(self, piece: Piece) -> tuple[str, str]:
         """The text a piece adds and the finish reason, stop texts applied."""
-        self._completion += len(piece.tokens)
         self._cached = piece.cached
-        text = self._decoder.feed(piece.tokens, final=bool(piece.finish))
-        text = self._stops.feed(text, final=bool(piece.finish))
-        return text, "stop" if self._stops.found else piece.finish
+        if self._generation.stops:
+            return self._read_to_stop(piece)
+        self._completion += len(piece.tokens)
+        return self._decoder.feed(piece.tokens, final=bool(piece.finish)), piece.finish
+
+    def _read_to_stop(self, piece: Piece) -> tuple[str, str]:
+        """Token by token: what speculation emitted past a stop text is no output and is not counted."""
+        texts: list[str] = []
+        for left, token in zip(reversed(range(len(piece.tokens))), piece.tokens, strict=True):
+            self._completion += 1
+            is_last = bool(piece.finish) and not left
+            texts.append(self._stops.feed(self._decoder.feed([token], final=is_last), final=is_last))
+            if self._stops.found:
+                return "".join(texts), "stop"
+        return "".join(texts), piece.finish
 
 
 def _refusal(status: int, message: str, kind: str, param: str | None = None) -> web.Response:

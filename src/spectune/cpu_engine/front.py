@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import itertools
 import multiprocessing
+import queue
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
@@ -32,14 +34,20 @@ class Piece:
 
 
 class EngineFront:
-    """Owns the engine process. All methods belong to one event loop."""
+    """Owns the engine process. All methods belong to one event loop.
+
+    A thread of its own sends: the engine may be waiting for us to take its output while we wait for it to
+    take ours, and each pipe holds only a few hundred messages.
+    """
 
     def __init__(self, options: EngineOptions) -> None:
         self._connection, theirs = multiprocessing.Pipe()
         with theirs:
             words = [sys.executable, "-m", WORKER, str(theirs.fileno())]
             self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-        self._connection.send(options)
+        self._outbox: queue.SimpleQueue[EngineOptions | Submit | Cancel | Flush | None] = queue.SimpleQueue()
+        self._outbox.put(options)
+        threading.Thread(target=self._send_all, daemon=True).start()
         self._streams: dict[int, asyncio.Queue[Piece | None]] = {}
         self._flushes: list[asyncio.Future[bool]] = []
         self._ids = itertools.count(1)
@@ -92,6 +100,7 @@ class EngineFront:
         """Ends the engine process: it sees the connection close; killed if it does not go."""
         if not self.gone.done():
             asyncio.get_running_loop().remove_reader(self._connection.fileno())
+        self._outbox.put(None)
         self._connection.close()
         for wait_s, end in ((IDLE_STOP_WAIT_S, self._process.terminate), (STOP_WAIT_S, self._process.kill)):
             try:
@@ -101,10 +110,15 @@ class EngineFront:
         self._process.wait()
 
     def _send(self, message: Submit | Cancel | Flush) -> None:
-        try:
-            self._connection.send(message)
-        except OSError as error:
-            raise EngineGone("the engine process died") from error
+        if self.gone.done():
+            raise EngineGone("the engine process died")
+        self._outbox.put(message)
+
+    def _send_all(self) -> None:
+        """Runs in the sending thread until the front stops or the engine has died, which `_receive` sees."""
+        with contextlib.suppress(OSError):
+            while (message := self._outbox.get()) is not None:
+                self._connection.send(message)
 
     def _receive(self) -> None:
         try:
@@ -114,7 +128,9 @@ class EngineFront:
 
     def _route(self, message: StepOutput | Flushed) -> None:
         if isinstance(message, Flushed):
-            self._flushes.pop(0).set_result(message.was_idle)
+            answer = self._flushes.pop(0)
+            if not answer.done():  # else its client has left
+                answer.set_result(message.was_idle)
             return
         self.stats = message.stats
         for request_id, tokens, finish, cached in zip(
@@ -132,7 +148,8 @@ class EngineFront:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         self.gone.set_result(f"the engine process died (exit status {self._process.returncode})")
-        for queue in self._streams.values():
-            queue.put_nowait(None)
+        for stream in self._streams.values():
+            stream.put_nowait(None)
         for flush in self._flushes:
-            flush.set_exception(EngineGone("the engine process died"))
+            if not flush.done():
+                flush.set_exception(EngineGone("the engine process died"))

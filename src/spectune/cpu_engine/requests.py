@@ -76,7 +76,8 @@ def read_generation(raw: bytes, *, is_chat: bool, vocab_size: int) -> Generation
             raise BadRequest(f"`{name}` is not supported, got {value!r}; leave it out.", name)
     text, ids = _chat_prompt(body) if is_chat else _prompt(body, vocab_size)
     options = _stream_options(body)
-    limit = body.get("max_completion_tokens", body.get("max_tokens"))
+    limit = body.get("max_completion_tokens")
+    limit = body.get("max_tokens") if limit is None else limit
     default = None if is_chat else DEFAULT_MAX_TOKENS
     return Generation(
         text=text,
@@ -110,7 +111,7 @@ def _prompt(body: Json, vocab_size: int) -> tuple[str | None, tuple[int, ...] | 
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str | list):
         prompt = prompt[0]
     if isinstance(prompt, str) and prompt:
-        return prompt, None
+        return _whole_characters(prompt, "prompt"), None
     if isinstance(prompt, list) and prompt and all(_is_token(item, vocab_size) for item in prompt):
         return None, tuple(prompt)
     raise BadRequest(
@@ -131,7 +132,17 @@ def _chat_prompt(body: Json) -> tuple[str, None]:
     text = "\n".join(texts) + "\n"
     if not text.strip():
         raise BadRequest("`messages` must hold some text.", "messages")
-    return text, None
+    return _whole_characters(text, "messages"), None
+
+
+def _whole_characters(text: str, name: str) -> str:
+    """The text, refused when it has half a surrogate pair: JSON can write one, UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = text[error.start]
+        raise BadRequest(f"`{name}` must be whole characters, got half of one: {half!r}.", name) from error
+    return text
 
 
 def _content(message: object, n: int) -> str:
@@ -168,7 +179,7 @@ def _number(body: Json, name: str, default: float, *, low: float, high: float) -
 
 def _integer(name: str, value: object, low: int, high: int = 2**31 - 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise BadRequest(f"`{name}` must be a whole number of at least {low}, got {value!r}.", name)
+        raise BadRequest(f"`{name}` must be a whole number from {low} to {high}, got {value!r:.80}.", name)
     return value
 
 

@@ -7,11 +7,17 @@ from tokenizers import Tokenizer as BpeTokenizer
 
 
 class Tokenizer:
-    """The bundled models' tokenizer."""
+    """The bundled models' tokenizer.
+
+    Attributes:
+        longest_token: bytes of text that one token stands for, at most.
+    """
 
     def __init__(self, file: Path) -> None:
         self._bpe: BpeTokenizer = BpeTokenizer.from_file(str(file))
         self._pieces = _pieces(self._bpe)
+        special = [token.content.encode() for token in self._bpe.get_added_tokens_decoder().values()]
+        self.longest_token = max(map(len, [*self._pieces, *special]))
 
     @property
     def vocab_size(self) -> int:

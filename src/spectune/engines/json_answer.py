@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 
+from spectune.domain.text import whole_characters
 from spectune.errors import ProtocolError
 
 
@@ -30,9 +31,22 @@ class JsonAnswer:
     def optional_text(self, key: str) -> str | None:
         """A string, or None where it is null or missing."""
         value = self._values.get(key)
-        if value is None or isinstance(value, str):
-            return value
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return whole_characters(value)
         raise self._mistyped(key, "a string or null", value)
+
+    def optional_object(self, key: str) -> "JsonAnswer | None":
+        """The object at this key, or the first of a list of them; None where there is none."""
+        value = self._values.get(key)
+        if isinstance(value, list):
+            value = value[0] if value else None
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self._mistyped(key, "an object, a list of them or null", value)
+        return JsonAnswer(json.dumps(value), source=f"{self._source} {key}")
 
     def has(self, key: str) -> bool:
         """Whether the key is there, null or not."""

@@ -3,6 +3,7 @@
 import json
 
 from spectune.domain.command import HttpRequest
+from spectune.domain.text import whole_characters
 from spectune.engines.json_answer import JsonAnswer
 from spectune.errors import ProtocolError
 
@@ -21,7 +22,7 @@ def read_model(body: str) -> str:
     if isinstance(models, list) and models and isinstance(models[0], dict):
         name = models[0].get("id")
         if isinstance(name, str):
-            return name
+            return whole_characters(name)
     raise ProtocolError(f"/v1/models: `data[0].id is a string` must hold, got {body[:120]!r}.")
 
 
@@ -44,7 +45,7 @@ def read_completion(body: str) -> int:
     if not isinstance(choices, list) or not choices:
         raise ProtocolError(f"/v1/completions: `choices is not empty` must hold, got {body[:120]!r}.")
     tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    if not isinstance(tokens, int) or tokens < 1:
+    if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
         raise ProtocolError(
             f"/v1/completions: `usage.completion_tokens >= 1` must hold, got {tokens!r}; "
             "without it no speed can be told."

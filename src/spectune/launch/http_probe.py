@@ -1,7 +1,11 @@
 """A small blocking HTTP client for probes: readiness, settings, counters, flush. Bounded in time and size."""
 
 import http.client
+import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from spectune.domain.command import HttpRequest
@@ -46,8 +50,9 @@ def fetch(endpoint: Endpoint, request: HttpRequest, *, timeout_s: float) -> Http
             body=None if request.body is None else request.body.encode(),
             headers={"Content-Type": "application/json", **dict(endpoint.headers)},
         )
-        response = connection.getresponse()
-        return HttpAnswer(status=response.status, body=_read_body(connection, response, deadline_s))
+        with _cut_off_at(deadline_s, connection):
+            response = connection.getresponse()
+            return HttpAnswer(status=response.status, body=_read_body(response, deadline_s))
     except TimeoutError as error:
         raise ServerUnreachable(f"{what}: `an answer within {timeout_s:g} s` must come, got none.") from error
     except http.client.RemoteDisconnected as error:
@@ -63,20 +68,41 @@ def fetch(endpoint: Endpoint, request: HttpRequest, *, timeout_s: float) -> Http
         connection.close()
 
 
-def _read_body(
-    connection: http.client.HTTPConnection, response: http.client.HTTPResponse, deadline_s: float
-) -> str:
-    """The body, read piece by piece so that a trickling server cannot hold us past the deadline."""
+@contextmanager
+def _cut_off_at(deadline_s: float, connection: http.client.HTTPConnection) -> Iterator[None]:
+    """Shuts the connection down at the deadline and raises TimeoutError.
+
+    The socket's own timeout starts anew with every byte: headers that trickle, or `100 Continue` without
+    end, would hold us for ever.
+    """
+    assert connection.sock is not None, "the request was sent"
+    timer = threading.Timer(deadline_s - time.monotonic(), _shut_down, (connection.sock,))
+    timer.start()
+    try:
+        yield
+    except (http.client.HTTPException, OSError) as error:
+        if time.monotonic() >= deadline_s:
+            raise TimeoutError from error
+        raise
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def _shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):  # closed in the meantime
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _read_body(response: http.client.HTTPResponse, deadline_s: float) -> str:
+    """The body; of bounded length."""
     pieces: list[bytes] = []
     num_bytes = 0
     while piece := response.read1(65_536):
         pieces.append(piece)
         num_bytes += len(piece)
-        left_s = deadline_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
         if num_bytes > MAX_BODY_BYTES:
             raise ProtocolError(f"answer: `at most {MAX_BODY_BYTES} bytes` must hold; it is longer.")
-        if connection.sock is not None:
-            connection.sock.settimeout(left_s)
+    if time.monotonic() >= deadline_s:  # an end that we made ourselves
+        raise TimeoutError
     return b"".join(pieces).decode(errors="replace")

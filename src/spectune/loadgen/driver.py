@@ -20,7 +20,7 @@ class LoadLimits:
     """When to give up.
 
     Attributes:
-        hang_s: no byte of any request for so long while some are in flight.
+        hang_s: no event of any request for so long while some are in flight.
         max_refused: connections refused in a row.
         min_failures: failures in a row, or twice the concurrency if that is more.
         stop_sending_after_s: no request is begun later than this; None: the whole list is sent.
@@ -37,7 +37,7 @@ class Abort:
     """Why a load was given up.
 
     Attributes:
-        kind: "dead": connections are refused; "hang": no byte comes; "failing": request after request fails.
+        kind: "dead": connections are refused; "hang": no event comes; "failing": request after request fails.
         detail: one sentence.
     """
 
@@ -175,7 +175,7 @@ class _Load:
             if now_s - latest_s > self._limits.hang_s:
                 self._give_up(
                     "hang",
-                    f"`a byte of some answer within {self._limits.hang_s:g} s` must come; "
+                    f"`an event of some answer within {self._limits.hang_s:g} s` must come; "
                     f"{len(sent_s)} requests wait in vain.",
                 )
 

@@ -16,6 +16,7 @@ from spectune.domain.workload import PlannedRequest
 
 _MAX_ERROR_BYTES = 65_536
 _CONNECT_S = 10.0
+_SPARE_BYTES, _BYTES_PER_TOKEN = 2**20, 8 * 2**10  # far above any real answer, log probabilities included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,8 @@ class StreamClient:
         """Opens the session."""
         self._session = aiohttp.ClientSession(
             self._target.endpoint.base_url,
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+            # One connection a request: llama.cpp says Keep-Alive and closes after a stream all the same.
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
             headers={"Content-Type": "application/json", "Accept-Encoding": "identity"}
             | dict(self._target.endpoint.headers),
@@ -108,16 +110,25 @@ class StreamClient:
     async def _send(self, stream: RawStream, body: bytes) -> None:
         now_s = self._clock.monotonic_s
         stream.sent_at_s = now_s()
-        async with self._session.post(stream.request.path, data=body) as response:
+        path = stream.request.path
+        async with self._session.post(path, data=body, allow_redirects=False) as response:
             stream.status = response.status
             if response.status != 200:
                 said = (await response.content.read(_MAX_ERROR_BYTES)).decode(errors="replace")
-                stream.error = f"HTTP {response.status}: {' '.join(said.split())[:200]}"
+                stream.error = f"HTTP {response.status}: {' '.join(said.split())[:200]}".rstrip()
                 return
             add, read = stream.pieces.append, response.content.readany
+            left = _SPARE_BYTES + _BYTES_PER_TOKEN * stream.request.max_tokens
             while piece := await read():
-                self.last_progress_s = at_s = now_s()
+                at_s = now_s()
                 add((at_s, piece))
+                if b"data" in piece:  # comments keep a connection open, they are no progress
+                    self.last_progress_s = at_s
+                left -= len(piece)
+                if left < 0:
+                    stream.error = f"endless stream: {stream.request.max_tokens} tokens were asked for"
+                    stream.is_unreadable = True
+                    return
 
 
 def streamed_body(request: PlannedRequest, target: LoadTarget) -> bytes:

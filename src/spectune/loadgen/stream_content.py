@@ -3,10 +3,13 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
+from spectune.domain.text import whole_characters
 from spectune.loadgen.sse import SseParser
 
 _DONE = b"[DONE]"
+_MOST_TOKENS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +78,7 @@ class _Reading:
         except (ValueError, RecursionError):
             chunk = None
         if not isinstance(chunk, dict):
-            self.error = f"unreadable stream: `an event is a JSON object` must hold, got {event[:80]!r}"
-            self.is_unreadable = True
+            self._refuse("an event is a JSON object", f"{event[:80]!r}")
         elif chunk.get("error"):
             self.error = f"error in the stream: {json.dumps(chunk['error'])[:200]}"
         else:
@@ -103,12 +105,21 @@ class _Reading:
         if not isinstance(usage, dict):
             return None
         prompt, output = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        if isinstance(prompt, int):
-            self.prompt_tokens = prompt
-        if not isinstance(output, int):
+        if not (_is_count(prompt) and _is_count(output)):
+            self._refuse("usage counts tokens in whole numbers", f"{prompt!r:.40} and {output!r:.40}")
+            return None
+        self.prompt_tokens = self.prompt_tokens if prompt is None else prompt
+        if output is None:
+            return None
+        if output < (self.output_tokens or 0):
+            self._refuse("usage.completion_tokens never falls", f"{output} after {self.output_tokens}")
             return None
         self.output_tokens = output
         return output
+
+    def _refuse(self, rule: str, value: str) -> None:
+        self.error = f"unreadable stream: `{rule}` must hold, got {value}"
+        self.is_unreadable = True
 
     def content(self, *, is_complete: bool) -> StreamContent:
         """The result at the end of the stream."""
@@ -125,11 +136,18 @@ class _Reading:
             chunk_tokens=tuple(self.tokens) if is_continuous else (),
             prompt_tokens=self.prompt_tokens,
             output_tokens=self.output_tokens,
-            finish_reason=self.finish_reason if not error else "",
-            text="".join(self.texts),
+            finish_reason=whole_characters(self.finish_reason) if not error else "",
+            text=whole_characters("".join(self.texts)),
             error=error,
             is_unreadable=self.is_unreadable and bool(error),
         )
+
+
+def _is_count(value: object) -> TypeGuard[int | None]:
+    """Whether it is a token count that can be true, or not told."""
+    if value is None:
+        return True
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
 
 
 def _content(choice: Mapping[str, object]) -> tuple[str, bool]:

@@ -1,53 +1,58 @@
 """What a kept server ran before the first change, and the proof that it runs the same again."""
 
-import json
-from dataclasses import asdict
-
 from spectune.clock import Clock
+from spectune.domain.command import Command
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.engines.adapter import EngineAdapter
 from spectune.errors import EngineNotReady, LaunchError
 from spectune.launch.launcher import RunningServer
 from spectune.launch.readiness import wait_until_ready
+from spectune.storage.codec import from_json, to_json
 from spectune.tuning.bench import generation_probe, read_effective
 
 _SAME_TOKENS_SHARE = 0.01
 """KV tokens are what memory happens to be left at a start: within 1% they are called the same."""
 
 
-def look(
-    adapter: EngineAdapter, server: RunningServer, clock: Clock, *, deadline_s: float
-) -> EffectiveSettings:
-    """What runs now, after one real generation; raises LaunchError or ProtocolError."""
-    wait_until_ready(server, generation_probe(adapter), deadline_s=deadline_s, clock=clock)
-    return read_effective(adapter, server)
+def look(adapter: EngineAdapter, command: Command, server: RunningServer, clock: Clock) -> EffectiveSettings:
+    """What the server of `command` runs now, after one real generation.
+
+    Raises:
+        LaunchError: it gave none within the dialect's deadline.
+        ProtocolError: its answers cannot be read.
+    """
+    wait_until_ready(server, generation_probe(adapter), deadline_s=adapter.ready_deadline_s, clock=clock)
+    return read_effective(adapter, command, server)
 
 
 def write_down(effective: EffectiveSettings) -> str:
     """For the journal."""
-    return json.dumps(asdict(effective))
+    return to_json(effective)
 
 
 def read_back(text: str) -> EffectiveSettings:
-    """From the journal."""
-    value = json.loads(text)
-    return EffectiveSettings(**{**value, "config": SpecConfig(**value["config"])})
+    """From the journal; raises StoreError."""
+    return from_json(EffectiveSettings, text)
 
 
-def prove_same(adapter: EngineAdapter, server: RunningServer, clock: Clock, before: str) -> str:
+def prove_same(
+    adapter: EngineAdapter, command: Command, server: RunningServer, clock: Clock, before: str
+) -> str:
     """The words for the user; raises LaunchError when something differs from `before`."""
     then = read_back(before)
-    now = look(adapter, server, clock, deadline_s=adapter.ready_deadline_s)
+    now = look(adapter, command, server, clock)
     differences = list(_differences(then, now))
     if differences:
         raise LaunchError(f"`the server runs as before` must hold, but {'; '.join(differences)}.")
     return f"a real generation, and as before: {describe(now)}"
 
 
-def prove_applied(adapter: EngineAdapter, server: RunningServer, clock: Clock, wanted: SpecConfig) -> str:
+def prove_applied(
+    adapter: EngineAdapter, command: Command, server: RunningServer, clock: Clock, wanted: SpecConfig
+) -> str:
     """The words for the user; raises LaunchError when it does not run `wanted`."""
-    now = look(adapter, server, clock, deadline_s=adapter.ready_deadline_s)
+    now = look(adapter, command, server, clock)
     if now.config != wanted:
         raise EngineNotReady(f"`it runs {wanted.label}` must hold, it runs {now.config.label}.")
     return f"a real generation, and in force: {describe(now)}"
@@ -73,6 +78,12 @@ def _differences(then: EffectiveSettings, now: EffectiveSettings) -> list[str]:
             ("model", then.model, now.model),
         )
         if old != new
+    ]
+    reported = now.covariates()
+    found += [
+        f"{name} was {old}, is {reported.get(name, 'not told')}"
+        for name, old in then.covariates().items()
+        if reported.get(name) != old
     ]
     old_tokens, new_tokens = then.max_total_num_tokens or 0, now.max_total_num_tokens or 0
     if abs(old_tokens - new_tokens) > _SAME_TOKENS_SHARE * old_tokens:

@@ -31,6 +31,15 @@ def test_a_chat_joins_its_messages_and_fills_the_context() -> None:
     assert (got.text, got.max_tokens) == ("a\nb\n", None)
 
 
+def test_a_null_limit_leaves_the_other_one_in_force() -> None:
+    assert read({"prompt": "x", "max_completion_tokens": None, "max_tokens": 3}).max_tokens == 3
+
+
+def test_a_number_too_large_is_told_the_largest() -> None:
+    with pytest.raises(BadRequest, match="from 1 to 2147483647"):
+        read({"prompt": "x", "max_tokens": 2**31})
+
+
 def test_continuous_usage_implies_a_last_usage_event() -> None:
     got = read({"prompt": "x", "stream": True, "stream_options": {"continuous_usage_stats": True}})
     assert (got.include_usage, got.continuous_usage) == (True, True)
@@ -63,6 +72,7 @@ def test_token_ids_are_a_prompt() -> None:
         ({"prompt": "x", "n": 2}, "n"),
         ({"prompt": "x", "logprobs": 1}, "logprobs"),
         ({"prompt": "x", "colour": "red"}, "colour"),
+        ({"prompt": "half \ud800 a character"}, "prompt"),
     ],
 )
 def test_bad_bodies_are_refused_by_parameter(body: object, param: str | None) -> None:
@@ -72,7 +82,15 @@ def test_bad_bodies_are_refused_by_parameter(body: object, param: str | None) ->
 
 
 @pytest.mark.parametrize(
-    "messages", [None, [], ["x"], [{"role": "user"}], [{"role": "user", "content": " "}]]
+    "messages",
+    [
+        None,
+        [],
+        ["x"],
+        [{"role": "user"}],
+        [{"role": "user", "content": " "}],
+        [{"role": "user", "content": "\udfff"}],
+    ],
 )
 def test_bad_messages_are_refused(messages: object) -> None:
     with pytest.raises(BadRequest):

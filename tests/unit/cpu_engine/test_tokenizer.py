@@ -11,6 +11,11 @@ TOKENIZER = Tokenizer(MODELS / "target" / "tokenizer.json")
 
 
 @given(st.text(max_size=80))
+def test_no_token_stands_for_more_bytes_than_the_longest(text: str) -> None:
+    assert len(text.encode()) <= TOKENIZER.longest_token * len(TOKENIZER.encode(text))
+
+
+@given(st.text(max_size=80))
 def test_any_text_round_trips_token_by_token(text: str) -> None:
     ids = TOKENIZER.encode(text)
     decoder = TOKENIZER.decoder()

@@ -26,3 +26,7 @@ def test_null_and_missing_are_none_but_told_apart() -> None:
     assert answer.optional_text("b") is None
     assert answer.has("a")
     assert not answer.has("b")
+
+
+def test_half_a_character_in_a_text_is_replaced() -> None:
+    assert JsonAnswer('{"version": "1\\ud800"}', source="/info").optional_text("version") == "1\ufffd"

@@ -1,7 +1,8 @@
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -38,6 +39,26 @@ def answering(answer: bytes, *, hold: bool = False) -> Iterator[Endpoint]:
         thread.join()
 
 
+@contextmanager
+def trickling(start: bytes, drop: bytes) -> Iterator[Endpoint]:
+    """A server that says `start`, then a drop ever so often for some seconds."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(65_536)
+                connection.sendall(start)
+                for _ in range(50):
+                    connection.sendall(drop)
+                    time.sleep(0.1)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield Endpoint(host="127.0.0.1", port=listener.getsockname()[1])
+        thread.join()
+
+
 def test_any_status_is_an_answer() -> None:
     with answering(b"HTTP/1.1 503 No\r\nContent-Length: 4\r\n\r\nbusy") as endpoint:
         answer = fetch(endpoint, GET, timeout_s=5)
@@ -67,6 +88,15 @@ def test_a_body_that_stops_half_way_is_given_up() -> None:
     half = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"
     with answering(half, hold=True) as endpoint, pytest.raises(ServerUnreachable):
         fetch(endpoint, GET, timeout_s=0.3)
+
+
+@pytest.mark.parametrize("drop", [b"HTTP/1.1 100 Continue\r\n\r\n", b"x", b"x: y\r\n"])
+def test_an_answer_that_trickles_is_given_up_in_time(drop: bytes) -> None:
+    began_s = time.monotonic()
+    with trickling(b"HTTP/1.1 200 OK\r\n" if drop.startswith(b"x") else b"", drop) as endpoint:
+        with pytest.raises(ServerUnreachable, match="got none"):
+            fetch(endpoint, GET, timeout_s=0.5)
+        assert time.monotonic() - began_s < 2
 
 
 def test_nobody_there_is_unreachable() -> None:

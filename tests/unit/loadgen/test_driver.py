@@ -1,3 +1,8 @@
+import itertools
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -127,3 +132,65 @@ def test_requests_done_are_told_one_by_one(tmp_path: Path, concurrency: int) -> 
             request_done=lambda: told.append(None),
         )
     assert len(told) == 5
+
+
+def load_from(answer: Callable[[], Iterable[bytes]], *, limits: LoadLimits | None = None) -> LoadRun:
+    """One load of a server that gives this answer, piece by piece, to every connection."""
+
+    class Answering(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            try:
+                for piece in answer():
+                    self.request.sendall(piece)
+            except OSError:
+                return
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Answering) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            return run_load(
+                pilot_requests(POOL.prompts[:2]),
+                concurrency=2,
+                target=LoadTarget(
+                    endpoint=Endpoint(host="127.0.0.1", port=server.server_address[1]), model=""
+                ),
+                clock=SystemClock(),
+                limits=limits,
+            )
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+
+def test_an_endless_stream_is_cut_off() -> None:
+    event = b'data: {"choices": [{"text": "x"}]}\n\n' * 1000
+    run = load_from(lambda: itertools.chain([STREAM], itertools.repeat(event)))
+    assert {record.error for record in run.records} == {"endless stream: 24 tokens were asked for"}
+    assert run.num_unreadable == 2
+
+
+def test_comments_that_keep_a_connection_open_are_no_progress() -> None:
+    def answer() -> Iterable[bytes]:
+        yield STREAM
+        while True:
+            time.sleep(0.02)
+            yield b": ping\n\n"
+
+    run = load_from(answer, limits=LoadLimits(hang_s=0.5))
+    assert run.abort is not None
+    assert run.abort.kind == "hang"
+
+
+def test_a_redirect_is_not_followed() -> None:
+    run = load_from(
+        lambda: [b"HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"]
+    )
+    assert [record.error for record in run.records] == ["HTTP 307:", "HTTP 307:"]

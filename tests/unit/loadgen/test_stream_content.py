@@ -1,6 +1,7 @@
 import itertools
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,3 +102,23 @@ def test_counts_do_not_depend_on_how_bytes_are_split(cuts: list[int]) -> None:
     pieces = [(float(start), stream[start:end]) for start, end in itertools.pairwise(edges)]
     content, whole = read_stream(pieces), read_stream(WHOLE)
     assert (content.chunk_tokens, content.text) == (whole.chunk_tokens, whole.text)
+
+
+@pytest.mark.parametrize("tokens", [-1, True, 2**31, 3.0, "3"])
+def test_a_token_count_that_cannot_be_true_makes_the_stream_unreadable(tokens: object) -> None:
+    chunk = {"choices": [{"text": "a", "finish_reason": "stop"}], "usage": {"completion_tokens": tokens}}
+    content = read_stream([(1.0, event(chunk)), (1.1, DONE)])
+    assert "whole numbers" in content.error
+    assert content.is_unreadable
+    assert content.chunk_tokens == ()
+
+
+def test_a_token_count_that_falls_makes_the_stream_unreadable() -> None:
+    content = read_stream([(1.0, completion("a", tokens=9)), (2.0, completion("b", tokens=8)), (2.1, DONE)])
+    assert "never falls" in content.error
+
+
+def test_half_characters_are_joined_over_chunks_or_replaced() -> None:
+    halves = [completion("\ud83d"), completion("\ude00"), completion(" \ud83d", reason="st\udfffop")]
+    content = read_stream([(float(n), piece) for n, piece in enumerate([*halves, final_usage(3), DONE])])
+    assert (content.text, content.finish_reason) == ("😀 \ufffd", "st\ufffdop")
