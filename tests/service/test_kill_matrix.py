@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spectune.testing.service_rig import Driver, StandIn, job, open_journals
+from spectune.testing.service_rig import Driver, StandIn, job, open_journals, processes_with, wait_until
 from spectune.testing.ssh_box import SshBox
 from spectune.testing.systemd_box import SystemdBox
 
@@ -155,6 +155,24 @@ def test_a_killed_connection_is_made_again(
     finally:
         for server in servers.values():
             server.stop()
+
+
+def test_a_tuner_killed_over_ssh_leaves_no_connection(
+    moments: list[Moment], workers: list[Worker], box: SystemdBox, tmp_path: Path
+) -> None:
+    worker, sshd = workers[0], SshBox(tmp_path / "sshd", box.prefix)
+    try:
+        moment = next(moment for moment in moments if moment[1] == "measured 0")
+        folder = worker.at("killed-ssh", moment)
+        words = job(worker.unit, folder, ssh_config=str(sshd.config), sshd=sshd.process.pid, timeout_s=1.2)
+        assert worker.driver.run(**words, act_at=moment[0])["signal"] == 9
+        assert wait_until(lambda: not sshd.sessions(), within_s=5)
+        assert processes_with("-F", str(sshd.config)) == []
+        assert worker.unit.wait_clean() == []
+        assert worker.driver.run(**{**words, "do": "restore"})["error"] == ""
+        assert worker.problems(folder, moment, measured=1) == []
+    finally:
+        sshd.stop()
 
 
 def test_a_connection_that_stays_down_is_finished_by_the_watchdog(

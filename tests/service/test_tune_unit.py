@@ -164,7 +164,6 @@ def test_over_ssh_it_comes_back_as_it_was_and_no_secret_reaches_anything_of_ours
     words = engine.words()
     process = ssh_desk.start("tune", "--unit", engine.name, *ssh_desk.question(), "--report", "report.md")
     seen: set[str] = set()
-    server_words = {f"--port {engine.unit.port}"}
     while process.poll() is None:
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal():
@@ -174,7 +173,7 @@ def test_over_ssh_it_comes_back_as_it_was_and_no_secret_reaches_anything_of_ours
                     )
                 except OSError:
                     continue
-                if not any(server in seen_words for server in server_words):
+                if SIMULATED not in seen_words:  # servers are not ours to hide
                     seen.add(seen_words)
         time.sleep(0.02)
     out, err = process.communicate()
