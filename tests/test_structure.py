@@ -56,6 +56,7 @@ WITHOUT_UNIT_TEST = {
     "cli/output.py": "tests/e2e",
     "cli/interruption.py": "tests/e2e",
     "cli/machine.py": "tests/e2e",
+    "cli/streams.py": "tests/e2e/test_streams.py",
     # Fakes and values for tests.
     "testing/recording.py": "used all over the tests",
     "testing/study_values.py": "used all over the tests",

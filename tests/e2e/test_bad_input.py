@@ -30,6 +30,7 @@ def assert_refused(ran: Any, *parts: str, status: int = 2) -> None:
         (["show", "last"], ["show last"]),
         (["show", "--json", "-"], ["STUDY"]),
         (["tune", "--", "spectune", "serve", "--port", "99999"], ["--port"]),
+        (["tune", "--workload", "\udcff.jsonl"], ["UTF-8", "udcff"]),
     ],
 )
 def test_it_is_named(bench: Any, words: list[str], parts: list[str]) -> None:

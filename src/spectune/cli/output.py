@@ -1,10 +1,10 @@
 """Where results go: stdout and files. Files are tried before a study starts: nothing is lost at its end."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from spectune.analysis.answers import StudyAnswers
+from spectune.cli.streams import print_out
 from spectune.errors import ConfigError
 from spectune.report.markdown import render_markdown
 from spectune.report.study_document import study_document
@@ -40,8 +40,7 @@ class Output:
             if name and name != STDOUT:
                 _write(Path(name), text, answers.study.id)
         to_stdout = [text for name, text in parts if name == STDOUT]
-        sys.stdout.write("".join(to_stdout) if to_stdout else render_terminal(document))
-        sys.stdout.flush()
+        print_out("".join(to_stdout) if to_stdout else render_terminal(document))
 
 
 def _check_writable(flag: str, path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spectune.cli.options import Parser, parse_numbers
 from spectune.cli.prediction import answer
+from spectune.cli.streams import print_out
 from spectune.errors import ConfigError
 from spectune.report.prediction_report import prediction_document, prediction_json
 from spectune.report.terminal import render_terminal
@@ -24,7 +25,7 @@ def run_predict(words: Sequence[str]) -> int:
         text = prediction_json(page)
     elif found.json:
         _write(Path(found.json), prediction_json(page))
-    sys.stdout.write(text)
+    print_out(text)
     return 0
 
 

@@ -1,11 +1,11 @@
 """`spectune show`: lists the studies of a store, or prints one again from its raw records."""
 
-import sys
 import time
 from collections.abc import Sequence
 
 from spectune.cli.options import Parser
 from spectune.cli.output import Output
+from spectune.cli.streams import print_out
 from spectune.cli.tune_options import NEWEST
 from spectune.cli.wiring import answers_of, open_store
 from spectune.errors import ConfigError
@@ -25,7 +25,7 @@ def run_show(words: Sequence[str]) -> int:
             raise ConfigError(
                 "spectune show: `--json and --report belong to one STUDY` must hold; name it, or `last`."
             )
-        sys.stdout.write(render_terminal(_listing(store)))
+        print_out(render_terminal(_listing(store)))
         return 0
     output.check()
     study_id = _newest(store) if found.study == NEWEST else found.study

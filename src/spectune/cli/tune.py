@@ -7,6 +7,7 @@ from spectune.analysis.answers import StudyAnswers
 from spectune.cli.interruption import Interrupted, interruptible
 from spectune.cli.output import STDOUT, Output
 from spectune.cli.progress import Pace, StudyProgress
+from spectune.cli.streams import print_out
 from spectune.cli.tune_options import TuneOptions, parse_tune_options
 from spectune.cli.wiring import (
     PreparedStudy,
@@ -34,7 +35,7 @@ def run_tune(words: Sequence[str]) -> int:
     plan = plan_study(prepared)
     if options.is_dry_run:
         is_json = options.json_file == STDOUT
-        sys.stdout.write(render_plan_json(plan) if is_json else render_terminal(plan_document(plan)))
+        print_out(render_plan_json(plan) if is_json else render_terminal(plan_document(plan)))
         return 0
     output = Output(json_file=options.json_file, report_file=options.report_file)
     output.check()
