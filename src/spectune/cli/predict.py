@@ -16,7 +16,7 @@ STDIO = "-"
 
 def run_predict(words: Sequence[str]) -> int:
     """Prints the prediction of a table; returns the exit status."""
-    found = _parser().parse_args(list(words))
+    found = _parser().read(words)
     steps = parse_numbers(found.num_steps, flag="--num-steps", lowest=0) if found.num_steps else ()
     levels = parse_numbers(found.concurrency, flag="--concurrency", lowest=1) if found.concurrency else ()
     page = answer(_read(found.table), Path(found.table).name, num_steps=steps, concurrency=levels)

@@ -17,7 +17,7 @@ from spectune.storage.store import StudySummary
 
 def run_show(words: Sequence[str]) -> int:
     """Prints a study or the list of them; returns the exit status."""
-    found = _parser().parse_args(list(words))
+    found = _parser().read(words)
     store = open_store(found.store or "")
     output = Output(json_file=found.json or "", report_file=found.report or "")
     if found.study is None:
@@ -27,7 +27,7 @@ def run_show(words: Sequence[str]) -> int:
             )
         print_out(render_terminal(_listing(store)))
         return 0
-    output.check()
+    output.check({"--store": store.path})
     study_id = _newest(store) if found.study == NEWEST else found.study
     output.write(answers_of(store.history(study_id)))
     return 0

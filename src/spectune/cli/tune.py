@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from spectune.analysis.answers import StudyAnswers
 from spectune.cli.interruption import Interrupted, interruptible
@@ -38,7 +39,7 @@ def run_tune(words: Sequence[str]) -> int:
         print_out(render_plan_json(plan) if is_json else render_terminal(plan_document(plan)))
         return 0
     output = Output(json_file=options.json_file, report_file=options.report_file)
-    output.check()
+    output.check({"--store": store.path, "--workload": Path(prepared.study.workload.name)})
     store.check_writable()
     history = _run(prepared, plan, store, options)
     answers = answers_of(history)

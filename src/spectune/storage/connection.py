@@ -50,7 +50,9 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     Raises:
         StoreError: missing, not ours, too new or damaged.
     """
-    if not path.is_file():
+    with mapped(path):
+        is_there = path.is_file()
+    if not is_there:
         raise StoreError(
             f"{path}: `the store must exist`, there is no such file; give --store or run `spectune tune`."
         )

@@ -48,7 +48,6 @@ def test_thorough_has_no_budget() -> None:
         (["--resume", "x", "--seed", "1"], "--seed"),
         (["--resume", "x", "--thorough"], "--thorough"),
         (["--seed", "3", "--workload", "x.jsonl"], "--seed"),
-        (["--json", "a", "--report", "a"], "differ"),
     ],
 )
 def test_wrong_options_are_named(words: list[str], message: str) -> None:
