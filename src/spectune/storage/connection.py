@@ -20,6 +20,10 @@ def mapped(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as exc:
         raise StoreError(f"{path}: {_explain(exc)}") from exc
+    except UnicodeDecodeError as exc:  # SQLite's own message about it quotes the bytes
+        raise StoreError(
+            f"{path}: `a store must be intact`, it is damaged; restore a copy or give another --store."
+        ) from exc
     except OSError as exc:
         raise StoreError(
             f"{path}: `the store's folder must be there and writable`, got {exc.strerror}; "
