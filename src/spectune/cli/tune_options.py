@@ -96,7 +96,7 @@ class TuneOptions:
 def parse_tune_options(words: Sequence[str]) -> TuneOptions:
     """The options of the words after `tune`; raises ConfigError."""
     own, command = _split_command(words)
-    found = _parser().parse_args(own)
+    found = _parser().read(own)
     options = TuneOptions(
         workload=found.workload or DEFAULT_WORKLOAD,
         concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine),
@@ -255,8 +255,4 @@ def _check(options: TuneOptions) -> None:
         raise ConfigError(
             "spectune tune --resume: `a study goes on with the question it began with` must hold, got "
             f"--{changed[0].replace('_', '-')}; leave it out or begin a new study."
-        )
-    if options.json_file and options.json_file == options.report_file:
-        raise ConfigError(
-            f"spectune tune: `--json and --report differ` must hold, both are {options.json_file}."
         )

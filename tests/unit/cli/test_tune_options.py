@@ -54,7 +54,6 @@ def test_the_llama_cpp_door_has_levels_of_its_own() -> None:
         (["--resume", "x", "--seed", "1"], "--seed"),
         (["--resume", "x", "--thorough"], "--thorough"),
         (["--seed", "3", "--workload", "x.jsonl"], "--seed"),
-        (["--json", "a", "--report", "a"], "differ"),
         (["--engine", "magic"], "--engine"),
         (["--engine", "llamacpp", "--", "spectune", "serve"], "--engine"),
         (["--model", "m.gguf"], "--model"),
