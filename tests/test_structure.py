@@ -69,6 +69,7 @@ WITHOUT_UNIT_TEST = {
     "cli/kept_server.py": "tests/service",
     "launch/persistent.py": "tests/service",
     "cli/machine.py": "tests/e2e",
+    "cli/streams.py": "tests/e2e/test_streams.py",
     # Fakes and values for tests.
     "testing/recording.py": "used all over the tests",
     "testing/study_values.py": "used all over the tests",

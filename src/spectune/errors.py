@@ -13,6 +13,7 @@
     ├── LoadError            the load client could not do its work
     ├── StoreError           the study store cannot be read or written
     │   └── SchemaTooNew     written by a newer spectune
+    ├── OutputError          a result could not be written
     └── NotEnoughData        a figure was asked for that the data does not give
 
 A message names the object, the broken rule in backticks, the value found and the next step.
@@ -74,6 +75,10 @@ class StoreError(SpectuneError):
 
 class SchemaTooNew(StoreError):
     """The store was written by a newer spectune."""
+
+
+class OutputError(SpectuneError):
+    """A result could not be written."""
 
 
 class NotEnoughData(SpectuneError):

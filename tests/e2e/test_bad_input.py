@@ -39,6 +39,11 @@ def assert_refused(ran: Any, *parts: str, status: int = 2) -> None:
         (["show", "last"], ["show last"]),
         (["show", "--json", "-"], ["STUDY"]),
         (["tune", "--", "spectune", "serve", "--port", "99999"], ["--port"]),
+        (["tune", "--workload", "\udcff.jsonl"], ["UTF-8", "udcff"]),
+        (["tune", "--resume", ""], ["--resume", "empty"]),
+        (["tune", "--store", "", "--dry-run"], ["--store", "empty"]),
+        (["show", "--json", "-", "--report", "-", "last"], ["stdout"]),
+        (["tune", "--json", "x" * 300], ["--json", "File name too long"]),
     ],
 )
 def test_it_is_named(bench: Any, words: list[str], parts: list[str]) -> None:
@@ -50,6 +55,14 @@ def test_an_output_file_that_cannot_be_written_is_found_before_anything_starts(b
     ran = bench.run("tune", *bench.question(), flag, "/proc/out", *bench.server())
     assert_refused(ran, flag, "/proc/out", "nothing was started")
     assert not bench.store.exists()
+
+
+@pytest.mark.parametrize("taken", ["--store", "--workload", "--report"])
+def test_an_output_file_that_is_another_one_too_is_refused(bench: Any, taken: str) -> None:
+    words = [*bench.question(), "--store", "s.db", "--report", "r.md"]
+    name = words[words.index(taken) + 1]
+    ran = bench.run("tune", *words, "--json", name, *bench.server())
+    assert_refused(ran, taken if taken != "--report" else "--json", "another file")
 
 
 def test_an_output_file_that_is_there_is_not_emptied_by_the_check(bench: Any) -> None:
@@ -93,6 +106,11 @@ def test_a_store_that_is_no_store_is_named_and_left_alone(bench: Any, command: s
 def test_a_store_in_a_place_that_cannot_be_is_named(bench: Any) -> None:
     ran = bench.run("tune", *bench.question(), "--store", "/proc/studies.db", *bench.server())
     assert_refused(ran, "/proc/studies.db", status=1)
+
+
+def test_a_store_with_an_impossible_name_is_named(bench: Any) -> None:
+    for words in ([], ["last"]):
+        assert_refused(bench.run("show", "--store", "x" * 300, *words), "File name too long", status=1)
 
 
 def test_an_unknown_study_is_named(finished: Any) -> None:

@@ -1,9 +1,12 @@
 """A whole study with real processes, and what is left of it."""
 
 import json
+import os
+import pty
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from contextlib import closing
 from typing import Any
@@ -97,6 +100,20 @@ def test_a_killed_tuner_leaves_no_server_and_loses_no_measured_level(bench: Any)
     resumed = bench.run("tune", "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert "off at" not in resumed.stderr
+
+
+def test_a_terminal_that_is_closed_interrupts_the_study(bench: Any) -> None:
+    words = ["tune", *bench.question("0..1", "20"), *bench.server()]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, [sys.executable, "-m", "spectune", *words], bench.environment)
+    seen = b""
+    while b"off at 1:" not in seen:
+        seen += os.read(terminal, 4096)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 128 + signal.SIGHUP
+    assert bench.servers() == []
+    assert "interrupted" in bench.run("show").stdout
 
 
 def test_a_signal_while_a_server_is_being_stopped_lets_the_stop_end_first(bench: Any) -> None:

@@ -61,7 +61,7 @@ def interruptible() -> Iterator[None]:
     def interrupt(number: int, _frame: FrameType | None) -> None:
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        os.write(sys.stderr.fileno(), b"spectune: stopping the server, a moment\n")  # safe in a handler
+        _announce()
         raise Interrupted(number)
 
     for number in _SIGNALS:
@@ -81,3 +81,11 @@ def interruptible() -> Iterator[None]:
 def _restore(handlers: dict[signal.Signals, Handler]) -> None:
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+def _announce() -> None:
+    """Says that the signal came, by a system call alone: we are in a handler."""
+    try:
+        os.write(sys.stderr.fileno(), b"spectune: stopping the server, a moment\n")
+    except OSError:  # the terminal has gone: what is still said goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -4,12 +4,12 @@
 warnings and errors to stderr.
 """
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from spectune import __version__
+from spectune.cli.streams import discard_stdout, prepare_streams, print_out
 from spectune.errors import ConfigError, SpectuneError
 
 _USAGE = """\
@@ -45,9 +45,10 @@ _COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
+    prepare_streams()
     try:
-        status = _dispatch(words)
-        sys.stdout.flush()
+        _check_text(words)
+        return _dispatch(words)
     except SpectuneError as error:
         sys.stderr.write(f"spectune: {error}\n")
         return error.exit_status
@@ -55,10 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("spectune: interrupted\n")
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; keep the interpreter from flushing into the pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_stdout()
         return 141
-    return status
+
+
+def _check_text(words: list[str]) -> None:
+    """Raises ConfigError where a word is not UTF-8: stores and reports could not hold it."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError as exc:
+            raise ConfigError(f"spectune: `arguments are UTF-8 text` must hold, got {word!r}.") from exc
 
 
 def _dispatch(words: list[str]) -> int:
@@ -69,10 +77,10 @@ def _dispatch(words: list[str]) -> int:
             run: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
             return run(rest)
         case ["--version"]:
-            sys.stdout.write(f"spectune {__version__}\n")
+            print_out(f"spectune {__version__}\n")
             return 0
         case [] | ["--help" | "-h", *_]:
-            sys.stdout.write(_USAGE)
+            print_out(_USAGE)
             return 0 if words else 2
         case [word, *_]:
             names = ", ".join(_COMMANDS)

@@ -2,12 +2,15 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 from typing import NoReturn
 
 from spectune.errors import ConfigError
 
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_NUMBER = re.compile(r"[0-9]{1,7}")
+_RANGE = re.compile(r"([0-9]{1,7})\.\.([0-9]{1,7})")
 _LARGEST = 1_000_000
+_LONGEST_S = 1e9
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,6 +28,15 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises what argparse found wrong."""
         raise ConfigError(f"{self.prog}: {message}; see `{self.prog} --help`.")
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """The options of these words; raises ConfigError, also for one whose value is empty."""
+        found = self.parse_args(list(words))
+        empty = [name for name, value in vars(found).items() if value == ""]
+        if empty:
+            flag = f"--{empty[0].replace('_', '-')}"
+            raise ConfigError(f"{self.prog}: `{flag} has a value` must hold, it is empty; leave it out.")
+        return found
 
 
 def parse_numbers(text: str, *, flag: str, lowest: int) -> tuple[int, ...]:
@@ -53,12 +65,13 @@ def parse_numbers(text: str, *, flag: str, lowest: int) -> tuple[int, ...]:
 
 
 def _numbers_of(word: str, flag: str, text: str) -> list[int]:
-    if word.isascii() and word.isdecimal() and int(word) <= _LARGEST:
+    if _NUMBER.fullmatch(word) and int(word) <= _LARGEST:
         return [int(word)]
     ends = _RANGE.fullmatch(word)
     if ends is None:
         raise ConfigError(
-            f"{flag}: `numbers and ranges such as 0,2,4 or 1..5,8` must hold, got {word!r} in {text!r}."
+            f"{flag}: `numbers and ranges such as 0,2,4 or 1..5,8` must hold, "
+            f"got {word!r:.40} in {text!r:.80}."
         )
     first, last = int(ends[1]), int(ends[2])
     if not first <= last <= first + 1000:
@@ -90,8 +103,8 @@ def parse_seconds(text: str, *, flag: str) -> float:
         value = float(text)
     except ValueError as exc:
         raise ConfigError(f"{flag}: `seconds` must be a number, got {text!r}.") from exc
-    if not 0 < value < float("inf"):
-        raise ConfigError(f"{flag}: `0 < seconds < infinity` must hold, got {text}.")
+    if not 0 < value <= _LONGEST_S:
+        raise ConfigError(f"{flag}: `0 < seconds <= {_LONGEST_S:g}` must hold, got {text}.")
     return value
 
 

@@ -1,10 +1,12 @@
 """Where results go: stdout and files. Files are tried before a study starts: nothing is lost at its end."""
 
-import sys
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from spectune.analysis.answers import StudyAnswers
+from spectune.cli.streams import print_out
 from spectune.errors import ConfigError
 from spectune.report.markdown import render_markdown
 from spectune.report.study_document import study_document
@@ -26,11 +28,23 @@ class Output:
     json_file: str
     report_file: str
 
-    def check(self) -> None:
-        """Tries every file without changing it; raises ConfigError."""
+    def check(self, taken: Mapping[str, Path]) -> None:
+        """Tries every file without changing it.
+
+        Args:
+            taken: files that must not be overwritten, by the flag that names them.
+
+        Raises:
+            ConfigError: a file cannot be written, or is another one too.
+        """
+        if self.json_file == self.report_file == STDOUT:
+            raise ConfigError("--json and --report: `one of them goes to stdout` must hold, both do.")
+        others = dict(taken)
         for flag, name in (("--json", self.json_file), ("--report", self.report_file)):
             if name and name != STDOUT:
+                _check_apart(flag, Path(name), others)
                 _check_writable(flag, Path(name))
+                others[flag] = Path(name)
 
     def write(self, answers: StudyAnswers) -> None:
         """Writes the files, and the table to stdout unless something else goes there."""
@@ -40,13 +54,21 @@ class Output:
             if name and name != STDOUT:
                 _write(Path(name), text, answers.study.id)
         to_stdout = [text for name, text in parts if name == STDOUT]
-        sys.stdout.write("".join(to_stdout) if to_stdout else render_terminal(document))
-        sys.stdout.flush()
+        print_out("".join(to_stdout) if to_stdout else render_terminal(document))
+
+
+def _check_apart(flag: str, path: Path, others: Mapping[str, Path]) -> None:
+    for other, file in others.items():
+        if os.path.realpath(file) == os.path.realpath(path):
+            raise ConfigError(
+                f"{flag} {path}: `it is another file than that of {other}` must hold, it would be "
+                "overwritten; give another name."
+            )
 
 
 def _check_writable(flag: str, path: Path) -> None:
-    is_new = not path.exists()
     try:
+        is_new = not path.exists()
         with path.open("a", encoding="utf-8"):
             pass
         if is_new:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spectune.cli.options import Parser, parse_numbers
 from spectune.cli.prediction import answer
+from spectune.cli.streams import print_out
 from spectune.errors import ConfigError
 from spectune.report.prediction_report import prediction_document, prediction_json
 from spectune.report.terminal import render_terminal
@@ -15,7 +16,7 @@ STDIO = "-"
 
 def run_predict(words: Sequence[str]) -> int:
     """Prints the prediction of a table; returns the exit status."""
-    found = _parser().parse_args(list(words))
+    found = _parser().read(words)
     steps = parse_numbers(found.num_steps, flag="--num-steps", lowest=0) if found.num_steps else ()
     levels = parse_numbers(found.concurrency, flag="--concurrency", lowest=1) if found.concurrency else ()
     page = answer(_read(found.table), Path(found.table).name, num_steps=steps, concurrency=levels)
@@ -24,7 +25,7 @@ def run_predict(words: Sequence[str]) -> int:
         text = prediction_json(page)
     elif found.json:
         _write(Path(found.json), prediction_json(page))
-    sys.stdout.write(text)
+    print_out(text)
     return 0
 
 

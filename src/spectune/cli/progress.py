@@ -12,6 +12,7 @@ from rich.progress import Progress as RichProgress
 
 from spectune.clock import Clock
 from spectune.domain.measurement import LevelMeasurement
+from spectune.domain.text import printable
 from spectune.domain.trial import Completed, EffectiveSettings, Failed, Trial, TrialOutcome
 from spectune.metrics.summary import summarise_level
 from spectune.report import numbers
@@ -112,6 +113,7 @@ class StudyProgress(AbstractContextManager["StudyProgress"]):
         self._say(f"{outcome.trial.config.label}: no result: {reason}")
 
     def _say(self, line: str) -> None:
+        line = printable(line)
         elapsed = numbers.duration(self._clock.monotonic_s() - self._began_s)
         if self._bar is not None:
             self._bar.print(f"[{elapsed}] {line}")

@@ -1,11 +1,11 @@
 """`spectune show`: lists the studies of a store, or prints one again from its raw records."""
 
-import sys
 import time
 from collections.abc import Sequence
 
 from spectune.cli.options import Parser
 from spectune.cli.output import Output
+from spectune.cli.streams import print_out
 from spectune.cli.tune_options import NEWEST
 from spectune.cli.wiring import answers_of, open_store
 from spectune.errors import ConfigError
@@ -17,7 +17,7 @@ from spectune.storage.store import StudySummary
 
 def run_show(words: Sequence[str]) -> int:
     """Prints a study or the list of them; returns the exit status."""
-    found = _parser().parse_args(list(words))
+    found = _parser().read(words)
     store = open_store(found.store or "")
     output = Output(json_file=found.json or "", report_file=found.report or "")
     if found.study is None:
@@ -25,9 +25,9 @@ def run_show(words: Sequence[str]) -> int:
             raise ConfigError(
                 "spectune show: `--json and --report belong to one STUDY` must hold; name it, or `last`."
             )
-        sys.stdout.write(render_terminal(_listing(store)))
+        print_out(render_terminal(_listing(store)))
         return 0
-    output.check()
+    output.check({"--store": store.path})
     study_id = _newest(store) if found.study == NEWEST else found.study
     output.write(answers_of(store.history(study_id)))
     return 0

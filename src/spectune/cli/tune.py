@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from spectune.analysis.answers import StudyAnswers
 from spectune.cli.engine_facts import check_program
@@ -11,6 +12,7 @@ from spectune.cli.interruption import Interrupted, TimeOver, interruptible
 from spectune.cli.kept_server import KeptServer, confirm, looked_at
 from spectune.cli.output import STDOUT, Output
 from spectune.cli.progress import Pace, StudyProgress
+from spectune.cli.streams import print_out
 from spectune.cli.tune_options import TuneOptions, parse_tune_options
 from spectune.cli.wiring import (
     Keeping,
@@ -48,10 +50,10 @@ def _tune(options: TuneOptions, store: SqliteStore, kept: KeptServer | None) -> 
     plan = plan if kept is None else replace(plan, notes=(*plan.notes, *kept.notes(plan)))
     if options.is_dry_run:
         is_json = options.json_file == STDOUT
-        sys.stdout.write(render_plan_json(plan) if is_json else render_terminal(plan_document(plan)))
+        print_out(render_plan_json(plan) if is_json else render_terminal(plan_document(plan)))
         return 0
     output = Output(json_file=options.json_file, report_file=options.report_file)
-    output.check()
+    output.check({"--store": store.path, "--workload": Path(prepared.study.workload.name)})
     store.check_writable()
     if kept is None:
         check_program(prepared.command)

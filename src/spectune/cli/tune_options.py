@@ -96,7 +96,7 @@ class TuneOptions:
 def parse_tune_options(words: Sequence[str]) -> TuneOptions:
     """The options of the words after `tune`; raises ConfigError."""
     own, command = _split_command(words)
-    found = _parser().parse_args(own)
+    found = _parser().read(own)
     options = TuneOptions(
         workload=found.workload or DEFAULT_WORKLOAD,
         concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine),
@@ -202,8 +202,11 @@ def _budget(found: argparse.Namespace) -> float | None:
 
 
 def _search(found: argparse.Namespace) -> SearchRule:
-    """The model by default; the grid where the user names the settings, unless they ask for the model."""
-    named = found.num_steps is not None or found.topk is not None
+    """The model by default; the grid where the user names the settings, unless they ask for the model.
+
+    The grid, too, for the small llama.cpp server: it begins with off, the likely answer there.
+    """
+    named = found.num_steps is not None or found.topk is not None or found.engine == "llamacpp"
     kind: Literal["grid", "model"] = found.search or ("grid" if named else "model")
     limits = [
         name for name in ("tolerance", "max_launches", "max_downtime") if getattr(found, name) is not None
@@ -255,8 +258,4 @@ def _check(options: TuneOptions) -> None:
         raise ConfigError(
             "spectune tune --resume: `a study goes on with the question it began with` must hold, got "
             f"--{changed[0].replace('_', '-')}; leave it out or begin a new study."
-        )
-    if options.json_file and options.json_file == options.report_file:
-        raise ConfigError(
-            f"spectune tune: `--json and --report differ` must hold, both are {options.json_file}."
         )

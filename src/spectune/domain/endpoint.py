@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from spectune.errors import ConfigError
+
 _ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104  (read, not bound)
 
 
@@ -21,6 +23,14 @@ class Endpoint:
     host: str
     port: int
     api_key: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        """Checks what HTTP cannot carry."""
+        if not (self.api_key.isascii() and self.api_key.isprintable()):
+            raise ConfigError(
+                "serve command: `the API key is printable ASCII` must hold, or no request could carry it; "
+                "give another one."
+            )
 
     @property
     def connect_host(self) -> str:

@@ -1,4 +1,9 @@
-"""Text from outside as text that can be stored and sent."""
+"""Text from outside as text that can be stored, sent and shown."""
+
+import re
+
+_TERMINAL_COMMAND = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def whole_characters(text: str) -> str:
@@ -11,3 +16,12 @@ def whole_characters(text: str) -> str:
     '😀 \ufffd'
     """
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def printable(text: str) -> str:
+    r"""The text without colours and other commands to a terminal; line breaks and tabs stay.
+
+    >>> printable("\x1b[31mERROR\x1b[0m: bell\x07")
+    'ERROR: bell\ufffd'
+    """
+    return _CONTROL.sub("\ufffd", _TERMINAL_COMMAND.sub("", text))

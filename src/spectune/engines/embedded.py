@@ -22,7 +22,7 @@ from spectune.engines.prometheus import Sample, parse_metrics, per_position, tot
 from spectune.errors import ConfigError, ProtocolError
 
 ALGORITHMS = {"eagle": "EAGLE", "draft_model": "STANDALONE", "ngram": "NGRAM"}
-METHODS = {algorithm: method for method, algorithm in ALGORITHMS.items()}
+METHODS = {algorithm: method for method, algorithm in ALGORITHMS.items()} | {"EAGLE3": "eagle"}
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 30000
 DEFAULT_NUM_STEPS = 3
 
@@ -30,7 +30,8 @@ _ALGORITHM = "--speculative-algorithm"
 _NUM_STEPS = "--speculative-num-steps"
 _TOPK = "--speculative-eagle-topk"
 _NUM_DRAFT_TOKENS = "--speculative-num-draft-tokens"
-_SPECULATIVE = frozenset({_ALGORITHM, _NUM_STEPS, _TOPK, _NUM_DRAFT_TOKENS})
+_SCHEDULE = "--speculative-schedule"
+_SPECULATIVE = frozenset({_ALGORITHM, _NUM_STEPS, _TOPK, _NUM_DRAFT_TOKENS, _SCHEDULE})
 _MODULES = (("-m", "spectune", "serve"), ("-m", "spectune.testing.simulated_server"))
 
 
@@ -82,14 +83,15 @@ class EmbeddedAdapter:
         algorithm = flag_value(command.argv, _ALGORITHM)
         if algorithm is None:
             return OFF
-        if algorithm not in METHODS:
+        method = METHODS.get(algorithm.upper())
+        if method is None:
             raise ConfigError(
                 f"serve command: `{_ALGORITHM}` must be one of {', '.join(METHODS)}, got {algorithm!r}."
             )
         num_steps = int_flag(command.argv, _NUM_STEPS)
         topk = int_flag(command.argv, _TOPK)
         draft_tokens = int_flag(command.argv, _NUM_DRAFT_TOKENS)
-        return _config(METHODS[algorithm], num_steps, topk, draft_tokens)
+        return _config(method, num_steps, topk, draft_tokens)
 
     def check(self, command: Command, config: SpecConfig) -> str:
         """Knows its methods; n-gram drafts are chains."""

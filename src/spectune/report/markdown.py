@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from spectune.domain.text import printable
 from spectune.report.document import Block, Code, Document, Items, Paragraph, Table
 
 
@@ -11,7 +12,7 @@ def render_markdown(document: Document) -> str:
     for section in document.sections:
         parts.append(f"## {_escaped(section.title)}")
         parts.extend(_block(block) for block in section.blocks)
-    return "\n\n".join(parts) + "\n"
+    return printable("\n\n".join(parts)) + "\n"
 
 
 def _block(block: Block) -> str:

@@ -4,6 +4,7 @@ import textwrap
 from itertools import pairwise
 from typing import assert_never
 
+from spectune.domain.text import printable
 from spectune.report.document import Block, Code, Document, Items, Paragraph, Table
 
 WIDTH = 100
@@ -17,7 +18,7 @@ def render_terminal(document: Document) -> str:
         section.title + "\n" + "\n".join(_block(block) for block in section.blocks)
         for section in document.sections
     )
-    return "\n\n".join(parts) + "\n"
+    return printable("\n\n".join(parts)) + "\n"
 
 
 def _block(block: Block) -> str:

@@ -20,6 +20,10 @@ def mapped(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as exc:
         raise StoreError(f"{path}: {_explain(exc)}") from exc
+    except UnicodeDecodeError as exc:  # SQLite's own message about it quotes the bytes
+        raise StoreError(
+            f"{path}: `a store must be intact`, it is damaged; restore a copy or give another --store."
+        ) from exc
     except OSError as exc:
         raise StoreError(
             f"{path}: `the store's folder must be there and writable`, got {exc.strerror}; "
@@ -50,7 +54,9 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     Raises:
         StoreError: missing, not ours, too new or damaged.
     """
-    if not path.is_file():
+    with mapped(path):
+        is_there = path.is_file()
+    if not is_there:
         raise StoreError(
             f"{path}: `the store must exist`, there is no such file; give --store or run `spectune tune`."
         )

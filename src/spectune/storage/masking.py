@@ -15,7 +15,7 @@ _MIN_SECRET_LENGTH = 4
 _PATTERNS = (
     (re.compile(r"(?i)\b(bearer\s+)[^\s\"',;]+"), rf"\1{MASK}"),
     (
-        re.compile(r"(?i)([\w-]*(?:api[-_]?key|token|password|secret)[=:]\s*[\"']?)(?!\d+\b)[^\s\"',;&]{6,}"),
+        re.compile(r"(?i)((?:api[-_]?key|token|password|secret)[=:]\s*[\"']?)(?!\d+\b)[^\s\"',;&]{6,}"),
         rf"\1{MASK}",
     ),
     (re.compile(r"(\b\w+://)[^/\s:@]+:[^/\s@]+@"), rf"\1{MASK}@"),

@@ -47,8 +47,9 @@ class SqliteStore:
 
     def studies(self) -> tuple[StudySummary, ...]:
         """All studies, oldest first; none where there is no file yet."""
-        if not self.path.exists():
-            return ()
+        with mapped(self.path):
+            if not self.path.exists():
+                return ()
         with mapped(self.path), closing(open_for_reading(self.path)) as connection:
             found = connection.execute("SELECT id, body FROM study ORDER BY created_unix_s, id").fetchall()
             return tuple(

@@ -318,7 +318,7 @@ class _Sitting:
             trial=self._trial,
             kind=kind,
             detail=masked(story, self._command, self._endpoint),
-            log_tail=masked(tail(log), self._command, self._endpoint),
+            log_tail=tail(masked(log, self._command, self._endpoint)),
             effective=self._effective,
             launch_s=self._launch_s,
             levels=settle_levels(self._levels),

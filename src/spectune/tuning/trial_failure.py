@@ -2,9 +2,11 @@
 
 from spectune.domain.command import MASK, Command, secret_values
 from spectune.domain.endpoint import Endpoint
+from spectune.domain.text import printable
 from spectune.domain.trial import FailureKind
 
 LOG_TAIL_LINES = 30
+LOG_LINE_CHARACTERS = 400
 
 
 class TrialFailed(Exception):
@@ -30,5 +32,11 @@ def masked(text: str, command: Command, endpoint: Endpoint) -> str:
 
 
 def tail(log: str, num_lines: int = LOG_TAIL_LINES) -> str:
-    """The last lines of a log."""
-    return "\n".join(log.splitlines()[-num_lines:])
+    """The last lines of a log, each of bounded length and without colours."""
+    lines = [printable(line) for line in log.splitlines()[-num_lines:]]
+    return "\n".join(line if len(line) <= LOG_LINE_CHARACTERS else _beginning(line) for line in lines)
+
+
+def _beginning(line: str) -> str:
+    """The first words of a line; no word is cut where that can be avoided, for it may be a secret."""
+    return f"{line[:LOG_LINE_CHARACTERS].rpartition(' ')[0] or line[:LOG_LINE_CHARACTERS]} …"

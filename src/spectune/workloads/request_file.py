@@ -1,6 +1,7 @@
 """A user's own requests: JSON lines → distinct prompts, with messages that name file, line and rule."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import NoReturn, TypeGuard
 
@@ -69,6 +70,8 @@ class _Line:
             body: object = json.loads(line)
         except (ValueError, RecursionError) as error:
             self._refuse("each line is JSON", line[:80], f"mend it ({error!s:.60})")
+        if "\\ud" in line.lower() and not _is_whole_text(body):
+            self._refuse("a text has whole characters", line[:80], "mend its \\ud... escapes")
         if not isinstance(body, dict):
             self._refuse(
                 "each line is a JSON object", line[:80], 'write {"messages": [...]} or {"prompt": "..."}'
@@ -113,7 +116,7 @@ class _Line:
                 self._refuse(f"{key} is 1", self.body[key], "spectune measures one answer per request")
         temperature = self.body.get("temperature")
         if temperature is not None and not _is_temperature(temperature):
-            self._refuse("temperature is a number >= 0", temperature, "correct it or leave it out")
+            self._refuse("temperature is a finite number >= 0", temperature, "correct it or leave it out")
 
     def _check_messages(self, messages: object) -> None:
         if not isinstance(messages, list) or not messages:
@@ -139,4 +142,13 @@ def _is_whole(value: object) -> TypeGuard[int]:
 
 
 def _is_temperature(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _is_whole_text(body: object) -> bool:
+    """Whether it can be written as UTF-8: JSON can spell half a character."""
+    try:
+        json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,6 +1,7 @@
 import pytest
 
 from spectune.domain.endpoint import Endpoint
+from spectune.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -20,3 +21,10 @@ def test_the_key_is_sent_but_never_shown() -> None:
     endpoint = Endpoint(host="h", port=1, api_key="s3cret")
     assert endpoint.headers == (("Authorization", "Bearer s3cret"),)
     assert "s3cret" not in repr(endpoint)
+
+
+@pytest.mark.parametrize("key", ["s3cret\n", "s3crét", "s3cret\udcff"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match="printable ASCII") as refused:
+        Endpoint(host="h", port=1, api_key=key)
+    assert "s3cr" not in str(refused.value)

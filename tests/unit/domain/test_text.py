@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectune.domain.text import whole_characters
+from spectune.domain.text import printable, whole_characters
 
 
 @given(st.text())
@@ -16,3 +16,14 @@ def test_whatever_comes_can_be_written_as_utf8(text: str) -> None:
 
 def test_a_character_split_in_two_is_joined() -> None:
     assert whole_characters("a" + "\ud83d" + "\ude00") == "a😀"
+
+
+@given(st.text())
+def test_nothing_printable_commands_a_terminal(text: str) -> None:
+    assert not set(printable(text)) & {
+        chr(code) for code in (*range(32), *range(127, 160)) if code not in (9, 10)
+    }
+
+
+def test_a_title_set_by_a_log_line_goes_with_its_text() -> None:
+    assert printable("a\x1b]0;title\x07b\x1b[1;31mc\x1b[K") == "abc"

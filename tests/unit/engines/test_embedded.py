@@ -38,6 +38,16 @@ def test_without_an_algorithm_speculation_is_off() -> None:
     assert ADAPTER.base_config(command("--speculative-num-steps", "3")) == OFF
 
 
+@pytest.mark.parametrize("name", ["EAGLE", "eagle", "EAGLE3"])
+def test_an_algorithm_may_be_spelled_as_the_engine_takes_it(name: str) -> None:
+    assert ADAPTER.base_config(command("--speculative-algorithm", name)).method == "eagle"
+
+
+def test_a_schedule_gives_way_to_the_setting_under_test() -> None:
+    base = command("--speculative-algorithm", "EAGLE", "--speculative-schedule", "1-4:5,5-:0")
+    assert ADAPTER.command_for(base, OFF).argv == SERVE
+
+
 def test_either_number_of_a_chain_sets_the_other() -> None:
     by_steps = command("--speculative-algorithm", "EAGLE", "--speculative-num-steps", "5")
     by_tokens = command("--speculative-algorithm=NGRAM", "--speculative-num-draft-tokens=6")

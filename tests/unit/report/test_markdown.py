@@ -23,3 +23,8 @@ def test_every_block_has_its_markdown() -> None:
 def test_a_fence_inside_code_does_not_end_it() -> None:
     text = render_markdown(Document(title="t", lead=(Code(text="```\nlog\n```"),), sections=()))
     assert "````text\n```\nlog\n```\n````" in text
+
+
+def test_what_a_server_says_commands_no_terminal() -> None:
+    said = Document(title="t", lead=(Paragraph(text="engine \x1b[31m0.1\x1b[0m"),), sections=())
+    assert "\x1b" not in render_markdown(said)

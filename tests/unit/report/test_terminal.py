@@ -44,3 +44,7 @@ def test_code_is_not_wrapped() -> None:
 def test_there_are_no_escape_sequences() -> None:
     text = render_terminal(document(Table(head=("a", "b"), rows=(("1", "2"),)), Paragraph(text="text")))
     assert "\x1b" not in text
+
+
+def test_what_a_server_says_commands_no_terminal() -> None:
+    assert "\x1b" not in render_terminal(document(Paragraph(text="engine \x1b[31m0.1\x1b[0m")))

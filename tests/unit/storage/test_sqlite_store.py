@@ -321,3 +321,14 @@ def test_the_default_place_is_the_users_data_folder() -> None:
     assert default_store_path({"HOME": "/h", "XDG_DATA_HOME": "not/absolute"}) == Path(
         "/h/.local/share/spectune/studies.db"
     )
+
+
+def test_a_damaged_schema_is_said_to_be_damaged(store: SqliteStore) -> None:
+    with store.writing(make_study()):
+        pass
+    with contextlib.closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.path.write_bytes(store.path.read_bytes().replace(b"launch_by_study", b"launch_by_stud\xa1"))
+    for look in (store.studies, lambda: store.history("study-1")):
+        with pytest.raises(StoreError, match="damaged"):
+            look()

@@ -5,6 +5,7 @@ from spectune.tuning.audit import covariates_differ, settings_differ, speculatio
 CHAIN = SpecConfig.chain("eagle", 3)
 MOVED = SpecCounters(verify_steps=5, undrafted_steps=0, drafted_tokens=15, accepted_tokens=9)
 STILL = SpecCounters(verify_steps=0, undrafted_steps=20, drafted_tokens=0, accepted_tokens=0)
+FALLEN = SpecCounters(verify_steps=-5, undrafted_steps=0, drafted_tokens=-15, accepted_tokens=-9)
 
 
 def test_equal_settings_do_not_differ() -> None:
@@ -22,6 +23,7 @@ def test_speculation_must_move_its_counter_and_off_must_not() -> None:
     assert speculation_differs(CHAIN, MOVED) == ""
     assert speculation_differs(OFF, STILL) == ""
     assert "not really on" in speculation_differs(CHAIN, STILL)
+    assert "not really on" in speculation_differs(CHAIN, FALLEN)
     assert "asked to be off" in speculation_differs(OFF, MOVED)
 
 

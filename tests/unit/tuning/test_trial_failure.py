@@ -15,3 +15,9 @@ def test_keys_flags_and_secret_variables_are_masked_wherever_they_stand() -> Non
 def test_a_tail_is_the_last_lines() -> None:
     log = "\n".join(str(number) for number in range(100))
     assert tail(log).splitlines() == [str(number) for number in range(100 - LOG_TAIL_LINES, 100)]
+
+
+def test_a_tail_has_no_endless_lines_and_no_colours() -> None:
+    cut, coloured = tail("x" * 100_000 + "\n\x1b[31mERROR\x1b[0m").splitlines()
+    assert len(cut) < 500
+    assert coloured == "ERROR"

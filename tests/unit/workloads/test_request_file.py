@@ -74,6 +74,8 @@ def test_token_ids_and_newer_limits_are_understood() -> None:
         ('{"prompt": "x", "max_tokens": true}', "max_tokens is"),
         ('{"prompt": "x", "n": 2}', "n is 1"),
         ('{"prompt": "x", "temperature": -1}', "temperature"),
+        ('{"prompt": "x", "temperature": 1e999}', "temperature"),
+        (r'{"prompt": "half \ud83d a character"}', "whole characters"),
     ],
 )
 def test_a_malformed_line_is_refused_with_place_rule_and_value(line: str, rule: str) -> None:
