@@ -168,8 +168,10 @@ def tune(job: Job) -> str:
     try:
         _trials(session, job, endpoint)
     finally:
-        told = session.give_back(lambda: prove(host, endpoint, before))
-        host.close()
+        try:
+            told = session.give_back(lambda: prove(host, endpoint, before))
+        finally:
+            host.close()
     return told
 
 
