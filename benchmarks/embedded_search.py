@@ -94,6 +94,30 @@ def run_grid(store: Path, budget: str) -> None:
     subprocess.run([*words, "--budget", budget, "--store", str(store)], check=True, stdout=subprocess.DEVNULL)
 
 
+def report(histories: list[StudyHistory]) -> str:
+    """Both tables as Markdown."""
+    lines = [
+        "| run | grid launches | until passed | model launches | share of grid |",
+        "|---|---|---|---|---|",
+    ]
+    rows: list[Row] = []
+    shares = []
+    for run, full in enumerate(histories, 1):
+        open_space = replace(full.study, space=replace(full.study.space, is_exhaustive=False))
+        passed = replay(GridPlanner(), replace(full, study=open_space))
+        asked = replay(ModelPlanner(), replace(full, study=open_space))
+        shares.append(len(asked) / len(full.outcomes))
+        lines.append(f"| {run} | {len(full.outcomes)} | {len(passed)} | {len(asked)} | {shares[-1]:.0%} |")
+        rows += judge(run, full, asked)
+    lines += ["", f"mean share of the grid's launches: {sum(shares) / len(shares):.0%}", ""]
+    lines += ["| run | concurrency | grid's best | model's choice | loss | inside the interval |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for r in rows:
+        inside = "yes" if r.inside_interval else "no"
+        lines.append(f"| {r.run} | {r.concurrency} | {r.grid_best} | {r.choice} | {r.loss:.1%} | {inside} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
     """Measures, replays, prints; returns the exit status."""
     parser = argparse.ArgumentParser(
@@ -109,33 +133,11 @@ def main() -> int:
         for _ in range(args.runs):
             run_grid(store_file, args.budget)
     store = SqliteStore(store_file, SystemClock(), __version__)
-    histories = [store.history(summary.study.id) for summary in store.studies() if summary.finished]
-    lines = [
-        "| run | grid launches | until passed | model launches | share of grid |",
-        "|---|---|---|---|---|",
-    ]
-    rows: list[Row] = []
-    shares = []
-    for run, full in enumerate(histories, 1):
-        open_space = replace(full.study, space=replace(full.study.space, is_exhaustive=False))
-        passed = replay(GridPlanner(), replace(full, study=open_space))
-        asked = replay(ModelPlanner(), replace(full, study=open_space))
-        shares.append(len(asked) / len(full.outcomes))
-        counts = f"| {run} | {len(full.outcomes)} | {len(passed)} | {len(asked)} | {shares[-1]:.0%} |"
-        lines.append(counts)
-        rows += judge(run, full, asked)
-    lines += ["", f"mean share of the grid's launches: {sum(shares) / len(shares):.0%}", ""]
-    lines += ["| run | concurrency | grid's best | model's choice | loss | inside the interval |"]
-    lines += ["|---|---|---|---|---|---|"]
-    for r in rows:
-        inside = "yes" if r.inside_interval else "no"
-        lines.append(f"| {r.run} | {r.concurrency} | {r.grid_best} | {r.choice} | {r.loss:.1%} | {inside} |")
-    text = "\n".join(lines) + "\n"
+    text = report([store.history(summary.study.id) for summary in store.studies() if summary.finished])
     print(text)
     if args.out:
-        args.out.write_text(
-            "# Model search against the grid on the embedded engine\n\n" + text, encoding="utf-8"
-        )
+        title = "# Model search against the grid on the embedded engine"
+        args.out.write_text(f"{title}\n\n{text}", encoding="utf-8")
     return 0
 
 

@@ -25,6 +25,15 @@ WITHOUT_UNIT_TEST = {
     "storage/store.py": "protocol",
     "engines/adapter.py": "protocol; tests/contract runs it over every dialect",
     "launch/launcher.py": "protocol; tests/contract runs it over every launcher",
+    "launch/host.py": "protocol and a value",
+    # Kept servers: only a real systemd proves them.
+    "launch/host_scripts.py": "tests/service",
+    "launch/systemd_service.py": "tests/service",
+    "launch/systemd_launcher.py": "tests/service, tests/contract",
+    "launch/unit_lease.py": "tests/service",
+    "launch/give_back.py": "tests/service",
+    "launch/service_session.py": "tests/service",
+    "launch/ssh_host.py": "tests/service",
     "tuning/progress.py": "protocol",
     "domain/environment.py": "a value without rules",
     "domain/trial.py": "values without rules",
@@ -55,6 +64,10 @@ WITHOUT_UNIT_TEST = {
     "cli/wiring.py": "tests/e2e",
     "cli/output.py": "tests/e2e",
     "cli/interruption.py": "tests/e2e",
+    "cli/apply.py": "tests/service",
+    "cli/restore.py": "tests/service",
+    "cli/kept_server.py": "tests/service",
+    "launch/persistent.py": "tests/service",
     "cli/machine.py": "tests/e2e",
     "cli/streams.py": "tests/e2e/test_streams.py",
     # Fakes and values for tests.
@@ -65,6 +78,12 @@ WITHOUT_UNIT_TEST = {
     "testing/simulated_front.py": "tests/unit/testing/test_simulated_server.py",
     "testing/result_schema.py": "tests/unit/report/test_study_json.py",
     "testing/store_dump.py": "a tool for tests/stores",
+    "testing/systemd_box.py": "used by tests/service",
+    "testing/ssh_box.py": "used by tests/service",
+    "testing/user_box.py": "used by tests/service",
+    "testing/standin_server.py": "used by tests/service",
+    "testing/service_rig.py": "used by tests/service",
+    "testing/kill_driver.py": "used by tests/service",
 }
 
 

@@ -6,7 +6,9 @@
     │   ├── EngineExited     the server process ended by itself
     │   ├── EngineNotReady   no real generation within the deadline
     │   ├── PortInUse        another process listens on the server's port
-    │   └── ServerUnreachable   no connection, or no answer in time
+    │   ├── ServerUnreachable   no connection, or no answer in time
+    │   ├── HostUnreachable  the serving host cannot be reached, or the line dropped
+    │   └── LeaseLost        someone else has taken over the unit; we may change nothing more
     ├── ProtocolError        a server's answer could not be read
     ├── LoadError            the load client could not do its work
     ├── StoreError           the study store cannot be read or written
@@ -49,6 +51,14 @@ class PortInUse(LaunchError):
 
 class ServerUnreachable(LaunchError):
     """No connection to the server, or no answer in time."""
+
+
+class HostUnreachable(LaunchError):
+    """The serving host cannot be reached, or the line to it dropped."""
+
+
+class LeaseLost(LaunchError):
+    """The unit's lease is not ours (any more); nothing of it may be changed."""
 
 
 class ProtocolError(SpectuneError):

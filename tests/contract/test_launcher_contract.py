@@ -1,6 +1,6 @@
 """What every launcher must keep, against a real server."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,23 +10,53 @@ from spectune.domain.command import HttpRequest
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.errors import PortInUse, ServerUnreachable
 from spectune.launch.http_probe import fetch
+from spectune.launch.journal import Journal
 from spectune.launch.launcher import Launcher
+from spectune.launch.local_host import LocalHost
 from spectune.launch.readiness import wait_until_ready
+from spectune.launch.service_session import SessionTerms, new_header, open_session
 from spectune.launch.subprocess_launcher import SubprocessLauncher
+from spectune.launch.systemd_service import SystemdService
+from spectune.launch.unit_name import UnitName
+from spectune.testing import systemd_box
 from spectune.testing.simulation import simulated_command
+from spectune.testing.systemd_box import SystemdBox
 from spectune.tuning.bench import generation_probe
 
-MakeLauncher = Callable[[Path], Launcher]
-every_launcher = pytest.mark.parametrize(
-    "make", [lambda folder: SubprocessLauncher(folder, SystemClock(), drain_s=1.0)], ids=["subprocess"]
-)
+CLOCK = SystemClock()
 ADAPTER = EmbeddedAdapter()
 HEALTH = HttpRequest(method="GET", path="/health")
 
 
-@every_launcher
-def test_a_server_lives_from_start_to_stop_and_frees_its_port(make: MakeLauncher, tmp_path: Path) -> None:
-    launcher, command = make(tmp_path), simulated_command("--sim-fault", "leave-child")
+@pytest.fixture(params=["subprocess", pytest.param("systemd", marks=pytest.mark.needs_root)])
+def launcher(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Launcher]:
+    if request.param == "subprocess":
+        yield SubprocessLauncher(tmp_path, CLOCK, drain_s=1.0)
+        return
+    if reason := systemd_box.obstacle():
+        pytest.skip(reason)
+    with SystemdBox(tmp_path / "box") as box:
+        yield from on_a_unit(box, tmp_path)
+
+
+def on_a_unit(box: SystemdBox, folder: Path) -> Iterator[Launcher]:
+    """A launcher on a unit that runs something else now."""
+    box.unit("llm.service", "[Service]\nTimeoutStopSec=1s\nExecStart=/bin/sleep 600\n")
+    box.systemctl("start", "llm.service")
+    service = SystemdService(LocalHost(prefix=box.prefix), UnitName.parse("llm"))
+    unit = service.unit()
+    terms = SessionTerms(
+        kind="tune", study="s", ssh="", use_sudo=False, engine="embedded", before="", orphan_timeout_s=60.0
+    )
+    journal = Journal.begin(folder / "journals", new_header(service, unit, terms))
+    session = open_session(service, unit, journal, CLOCK)
+    yield session.launcher(folder / "logs")
+    session.give_back(lambda: "")
+    assert "sleep" in box.systemctl("status", "llm.service")
+
+
+def test_a_server_lives_from_start_to_stop_and_frees_its_port(launcher: Launcher) -> None:
+    command = simulated_command("--sim-fault", "leave-child")
     for name in ("first", "second"):  # the same port again
         server = launcher.start(command, ADAPTER.endpoint(command), name=name)
         try:
@@ -42,9 +72,8 @@ def test_a_server_lives_from_start_to_stop_and_frees_its_port(make: MakeLauncher
             fetch(server.endpoint, HEALTH, timeout_s=2)
 
 
-@every_launcher
-def test_two_servers_on_one_port_are_refused(make: MakeLauncher, tmp_path: Path) -> None:
-    launcher, command = make(tmp_path), simulated_command()
+def test_two_servers_on_one_port_are_refused(launcher: Launcher) -> None:
+    command = simulated_command()
     server = launcher.start(command, ADAPTER.endpoint(command), name="first")
     try:
         wait_until_ready(server, generation_probe(ADAPTER), deadline_s=20, clock=SystemClock())

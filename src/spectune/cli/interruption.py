@@ -19,6 +19,39 @@ class Interrupted(SystemExit):
         self.signal_name = signal.Signals(number).name
 
 
+class TimeOver(SystemExit):
+    """The agreed downtime is over: what is being done is unwound. Event loops let it pass."""
+
+
+@contextmanager
+def time_limit(limit_s: float | None) -> Iterator[None]:
+    """Raises `TimeOver` in the main thread when the block lasts longer; None for no limit."""
+    if limit_s is None:
+        yield
+        return
+
+    def over(_number: int, _frame: FrameType | None) -> None:
+        raise TimeOver(1)
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, max(limit_s, 0.001))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ignores the signals for the length of the block: a service is being given back."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Turns the first signal into `Interrupted`; more of them are ignored from then on, to the very end."""

@@ -5,7 +5,8 @@ warnings and errors to stderr.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from spectune import __version__
 from spectune.cli.streams import discard_stdout, prepare_streams, print_out
@@ -19,6 +20,8 @@ Finds, proves and applies the best speculative-decoding settings for an LLM serv
 commands:
   tune    find the best setting; with no arguments, of the embedded engine
   show    list the stored studies, or print one again
+  apply   put a study's winner in place on a systemd service, or take it back
+  restore give back every service that an interrupted spectune left changed
   predict fit the performance model to a table of measurements
   serve   the embedded engine as an OpenAI-compatible server
 
@@ -28,6 +31,15 @@ options:
 
 exit status: 0 done, 1 the work failed, 2 bad input
 """
+
+_COMMANDS = {
+    "tune": ("spectune.cli.tune", "run_tune"),
+    "show": ("spectune.cli.show", "run_show"),
+    "apply": ("spectune.cli.apply", "run_apply"),
+    "restore": ("spectune.cli.restore", "run_restore"),
+    "predict": ("spectune.cli.predict", "run_predict"),
+    "serve": ("spectune.cli.serve", "serve"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,22 +72,10 @@ def _check_text(words: list[str]) -> None:
 def _dispatch(words: list[str]) -> int:
     """Each command loads only what it needs."""
     match words:
-        case ["tune", *rest]:
-            from spectune.cli.tune import run_tune  # noqa: PLC0415
-
-            return run_tune(rest)
-        case ["show", *rest]:
-            from spectune.cli.show import run_show  # noqa: PLC0415
-
-            return run_show(rest)
-        case ["predict", *rest]:
-            from spectune.cli.predict import run_predict  # noqa: PLC0415
-
-            return run_predict(rest)
-        case ["serve", *rest]:
-            from spectune.cli.serve import serve  # noqa: PLC0415
-
-            return serve(rest)
+        case [name, *rest] if name in _COMMANDS:
+            module, function = _COMMANDS[name]
+            run: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
+            return run(rest)
         case ["--version"]:
             print_out(f"spectune {__version__}\n")
             return 0
@@ -83,9 +83,9 @@ def _dispatch(words: list[str]) -> int:
             print_out(_USAGE)
             return 0 if words else 2
         case [word, *_]:
+            names = ", ".join(_COMMANDS)
             raise ConfigError(
-                f"spectune: `tune, show, predict or serve` must be given, got {word!r}; "
-                "see `spectune --help`."
+                f"spectune: `one of {names}` must be given, got {word!r}; see `spectune --help`."
             )
         case _:
             raise AssertionError(words)

@@ -80,8 +80,10 @@ class StudyProgress(AbstractContextManager["StudyProgress"]):
     def trial_ready(self, trial: Trial, effective: EffectiveSettings, launch_s: float) -> None:
         """One line with launch time and capacity."""
         capacity = numbers.count(effective.max_running_requests)
+        differs = f"; {effective.differs}" if effective.differs else ""
         self._say(
             f"{trial.config.label}: ready in {numbers.duration(launch_s)}, runs {capacity} requests at once"
+            f"{differs}"
         )
 
         self._show(f"{trial.config.label}: ready")

@@ -1,16 +1,21 @@
 """`spectune tune`: finds the best setting; the study is kept whatever happens."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from spectune.analysis.answers import StudyAnswers
-from spectune.cli.interruption import Interrupted, interruptible
+from spectune.cli.engine_facts import check_program
+from spectune.cli.interruption import Interrupted, TimeOver, interruptible
+from spectune.cli.kept_server import KeptServer, confirm, looked_at
 from spectune.cli.output import STDOUT, Output
 from spectune.cli.progress import Pace, StudyProgress
 from spectune.cli.streams import print_out
 from spectune.cli.tune_options import TuneOptions, parse_tune_options
 from spectune.cli.wiring import (
+    Keeping,
     PreparedStudy,
     answers_of,
     begin_study,
@@ -32,8 +37,17 @@ def run_tune(words: Sequence[str]) -> int:
     """Runs a study and prints its answers; returns the exit status."""
     options = parse_tune_options(words)
     store = open_store(options.store_file)
+    if options.service is None:
+        return _tune(options, store, None)
+    with looked_at(options.service, log_folder(store, "looks") / "before.log") as kept:
+        return _tune(replace(options, command=kept.unit.command.argv), store, kept)
+
+
+def _tune(options: TuneOptions, store: SqliteStore, kept: KeptServer | None) -> int:
     prepared = resume_study(options, store) if options.resume else begin_study(options)
+    prepared = prepared if kept is None else kept.fit(prepared)
     plan = plan_study(prepared)
+    plan = plan if kept is None else replace(plan, notes=(*plan.notes, *kept.notes(plan)))
     if options.is_dry_run:
         is_json = options.json_file == STDOUT
         print_out(render_plan_json(plan) if is_json else render_terminal(plan_document(plan)))
@@ -41,29 +55,62 @@ def run_tune(words: Sequence[str]) -> int:
     output = Output(json_file=options.json_file, report_file=options.report_file)
     output.check({"--store": store.path, "--workload": Path(prepared.study.workload.name)})
     store.check_writable()
-    history = _run(prepared, plan, store, options)
+    if kept is None:
+        check_program(prepared.command)
+    _announce(prepared, plan, store)
+    if kept is not None:
+        kept.check_quiet()
+        confirm(
+            f"{kept.service.described} will be stopped and started.", is_confirmed=kept.terms.is_confirmed
+        )
+    history = _run(prepared, plan, store, options, kept)
     answers = answers_of(history)
     output.write(answers)
     return _exit_status(answers, store)
 
 
-def _run(prepared: PreparedStudy, plan: StudyPlan, store: SqliteStore, options: TuneOptions) -> StudyHistory:
-    clock = SystemClock()
-    _announce(prepared, plan, store)
+def _run(
+    prepared: PreparedStudy,
+    plan: StudyPlan,
+    store: SqliteStore,
+    options: TuneOptions,
+    kept: KeptServer | None,
+) -> StudyHistory:
     max_trials = max(plan.max_launches, 1)
     guess_s = (plan.expected_s or 0.0) / max_trials or 120.0
     done = 0 if prepared.resumed is None else len(prepared.resumed.outcomes)
     pace = Pace(max_trials=max(max_trials - done, 1), guess_s=guess_s, seconds=[])
+    where = f" --store {options.store_file}" if options.store_file else ""
+    unit = "" if kept is None else f" {kept.terms.place.flags}"
+    go_on = (
+        f"everything measured is kept; go on with: spectune tune --resume {prepared.study.id}{unit}{where}\n"
+    )
     try:
-        with interruptible(), StudyProgress(clock, pace) as progress:
-            return run_study(prepared, store, progress)
+        with (
+            interruptible(),
+            _keeping(prepared, store, options, kept) as keeping,
+            StudyProgress(SystemClock(), pace) as progress,
+        ):
+            return run_study(prepared, store, progress, keeping)
     except Interrupted as interrupted:
-        where = f" --store {options.store_file}" if options.store_file else ""
-        sys.stderr.write(
-            f"spectune: {interrupted.signal_name}: the server is stopped and everything measured is kept; "
-            f"go on with: spectune tune --resume {prepared.study.id}{where}\n"
-        )
+        sys.stderr.write(f"spectune: {interrupted.signal_name}: the server is stopped and {go_on}")
         raise
+    except TimeOver:
+        sys.stderr.write(f"spectune: the agreed downtime is over; {go_on}")
+        return store.history(prepared.study.id)
+
+
+@contextmanager
+def _keeping(
+    prepared: PreparedStudy, store: SqliteStore, options: TuneOptions, kept: KeptServer | None
+) -> Iterator[Keeping | None]:
+    """How the servers are kept: as processes of our own, or as the unit they are."""
+    if kept is None:
+        yield None
+        return
+    logs = log_folder(store, prepared.study.id)
+    with kept.borrowed(prepared.study.id, logs, options.search.max_downtime_s) as launcher:
+        yield Keeping(launcher=launcher, is_local=kept.service.host.is_local, is_shared=True)
 
 
 def _announce(prepared: PreparedStudy, plan: StudyPlan, store: SqliteStore) -> None:

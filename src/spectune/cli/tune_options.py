@@ -13,6 +13,7 @@ from spectune.cli.options import (
     parse_seconds,
     parse_share,
 )
+from spectune.cli.service_options import ServiceTerms, add_terms_arguments, add_unit_arguments, read_terms
 from spectune.domain.study import SearchRule
 from spectune.errors import ConfigError
 
@@ -20,17 +21,28 @@ DEFAULT_BUDGET_S = 200.0
 DEFAULT_NUM_STEPS = tuple(range(9))
 DEFAULT_CONCURRENCY = (1, 4, 16, 32)
 DEFAULT_WORKLOAD = "python-code"
-METHODS = ("eagle", "draft_model", "ngram")
+LLAMACPP_CONCURRENCY = (1, 4)  # a CPU and one thread: more requests only wait
+METHODS = (
+    "eagle", "eagle3", "mtp", "draft_model", "ngram", "ngram-mod", "ngram-map-k", "ngram-map-k4v",
+    "ngram_gpu", "suffix", "medusa", "mlp_speculator",
+)  # fmt: skip
+ENGINES = ("embedded", "llamacpp")
 DEFAULT_TOLERANCE = 0.005
 NEWEST = "last"
+_QUESTION = (
+    "engine", "model", "workload", "concurrency", "seed", "num_steps", "method", "topk", "num_draft_tokens",
+)  # fmt: skip
 _EFFORT = ("search", "tolerance", "max_launches", "max_downtime")
 
 _EPILOG = """\
 lists and ranges: 0,2,4 or 1..5,8
 
-With no SERVE COMMAND the embedded engine is tuned: a small real model on the CPU.
-A SERVE COMMAND is taken word for word; only its speculative flags change:
-  spectune tune -- spectune serve --port 30000
+With no SERVE COMMAND the embedded engine is tuned: a small real model on the CPU; with --engine llamacpp
+a real llama.cpp server (extra spectune[llamacpp]; its small model, or --model FILE.gguf).
+A SERVE COMMAND is taken word for word; only its speculative flags change, and what is added is told:
+  spectune tune -- vllm serve MODEL --speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'
+  spectune tune -- python -m sglang.launch_server --model-path MODEL --speculative-algorithm NEXTN
+  spectune tune -- llama-server -m FILE.gguf -md DRAFT.gguf
 """
 
 
@@ -42,7 +54,9 @@ class TuneOptions:
         workload: built-in name or file.
         concurrency: levels, ascending.
         num_steps: settings to try; None for the default search.
-        method: None takes the serve command's own, else "eagle".
+        engine: what is tuned without a serve command; "" for the embedded engine.
+        model: GGUF file for `--engine llamacpp`; "" for its small one.
+        method: None takes the serve command's own, else what it offers.
         topk: branches per draft step.
         num_draft_tokens: for topk > 1; None takes the engine's rule.
         json_file: where the JSON goes, "-" for stdout; "" for nowhere.
@@ -54,12 +68,15 @@ class TuneOptions:
         budget_s: measuring seconds; None for no limit.
         seed: seed of the built-in workload.
         command: serve command; empty for the embedded engine.
+        service: a unit to tune instead, with its terms; None for none.
         given: names of the options that the user wrote.
     """
 
     workload: str
     concurrency: tuple[int, ...]
     num_steps: tuple[int, ...] | None
+    engine: str
+    model: str
     method: str | None
     topk: int
     num_draft_tokens: int | None
@@ -72,6 +89,7 @@ class TuneOptions:
     budget_s: float | None
     seed: int
     command: tuple[str, ...]
+    service: ServiceTerms | None
     given: frozenset[str]
 
 
@@ -81,8 +99,10 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
     found = _parser().read(own)
     options = TuneOptions(
         workload=found.workload or DEFAULT_WORKLOAD,
-        concurrency=_numbers(found.concurrency, "--concurrency", 1) or DEFAULT_CONCURRENCY,
+        concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine),
         num_steps=_numbers(found.num_steps, "--num-steps", 0),
+        engine=found.engine or "",
+        model=found.model or "",
         method=found.method,
         topk=_count(found.topk, "--topk", 1) or 1,
         num_draft_tokens=_count(found.num_draft_tokens, "--num-draft-tokens", 1),
@@ -95,6 +115,7 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
         budget_s=_budget(found),
         seed=_count(found.seed, "--seed", 0) or 0,
         command=command,
+        service=read_terms(found),
         given=frozenset(name for name, value in vars(found).items() if value not in (None, False)),
     )
     _check(options)
@@ -121,11 +142,13 @@ def _parser() -> Parser:
     question.add_argument("--workload", metavar="NAME|FILE", help="python-code (default), or a .jsonl file")
     question.add_argument("--concurrency", metavar="LIST", help="requests in flight (default 1,4,16,32)")
     question.add_argument("--seed", metavar="N", help="seed of the built-in workload (default 0)")
+    question.add_argument("--engine", choices=ENGINES, help="what to tune without a serve command")
+    question.add_argument("--model", metavar="FILE.gguf", help="with --engine llamacpp: another model")
     space = parser.add_argument_group("settings")
     space.add_argument(
         "--num-steps", metavar="LIST", help="settings to try, all of them (default 0..8, until passed)"
     )
-    space.add_argument("--method", choices=METHODS, help="default: the serve command's own, else eagle")
+    space.add_argument("--method", choices=METHODS, help="default: the serve command's own")
     space.add_argument("--topk", metavar="N", help="branches per draft step (default 1, a chain)")
     space.add_argument("--num-draft-tokens", metavar="N", help="with --topk > 1: tokens verified per step")
     effort = parser.add_argument_group("effort")
@@ -144,7 +167,10 @@ def _parser() -> Parser:
     )
     effort.add_argument("--thorough", action="store_true", help="no limit on measuring time")
     effort.add_argument("--dry-run", action="store_true", help="print the plan, start nothing")
-    effort.add_argument("--yes", action="store_true", help="ask nothing (nothing is asked today)")
+    effort.add_argument("--yes", action="store_true", help="ask nothing")
+    service = parser.add_argument_group("a systemd service instead of a SERVE COMMAND")
+    add_unit_arguments(service)
+    add_terms_arguments(service)
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="answers as JSON; - for stdout instead of the table")
     output.add_argument("--report", metavar="FILE.md", help="the page as Markdown")
@@ -153,6 +179,10 @@ def _parser() -> Parser:
         "--resume", metavar="STUDY", nargs="?", const=NEWEST, help="go on with an interrupted study"
     )
     return parser
+
+
+def _levels(engine: str | None) -> tuple[int, ...]:
+    return LLAMACPP_CONCURRENCY if engine == "llamacpp" else DEFAULT_CONCURRENCY
 
 
 def _numbers(text: str | None, flag: str, lowest: int) -> tuple[int, ...] | None:
@@ -178,6 +208,8 @@ def _search(found: argparse.Namespace) -> SearchRule:
     limits = [
         name for name in ("tolerance", "max_launches", "max_downtime") if getattr(found, name) is not None
     ]
+    if found.unit is not None and kind == "grid":
+        limits = [name for name in limits if name != "max_downtime"]  # then it is the service's limit
     if kind == "grid" and limits:
         flag = limits[0].replace("_", "-")
         raise ConfigError(
@@ -198,6 +230,10 @@ def _search(found: argparse.Namespace) -> SearchRule:
 
 def _check(options: TuneOptions) -> None:
     """Combinations that no single option shows to be wrong."""
+    if options.service is not None and options.command:
+        raise ConfigError(
+            "spectune tune: `--unit or a serve command after --` must hold, got both; a unit runs its own."
+        )
     if options.topk == 1 and options.num_draft_tokens is not None:
         raise ConfigError(
             "--num-draft-tokens: `num_draft_tokens = num_steps + 1 when topk is 1` must hold; leave it out, "
@@ -208,8 +244,13 @@ def _check(options: TuneOptions) -> None:
             f"--seed: `it belongs to the built-in workload {DEFAULT_WORKLOAD}` must hold, got --workload "
             f"{options.workload}; leave it out."
         )
-    question = {"workload", "concurrency", "seed", "num_steps", "method", "topk", "num_draft_tokens"}
-    changed = sorted(options.given & (question | {"budget", "thorough", *_EFFORT}))
+    if options.engine and options.command:
+        raise ConfigError(
+            "spectune tune: `--engine or a serve command` must hold, both were given; leave --engine out."
+        )
+    if options.model and options.engine != "llamacpp":
+        raise ConfigError("--model: `--engine llamacpp` must be given with it; or give a serve command.")
+    changed = sorted(options.given & {*_QUESTION, "budget", "thorough", *_EFFORT})
     if options.resume and changed:
         raise ConfigError(
             "spectune tune --resume: `a study goes on with the question it began with` must hold, got "

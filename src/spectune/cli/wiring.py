@@ -5,7 +5,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
@@ -14,17 +14,26 @@ from typing import assert_never
 
 from spectune import __version__
 from spectune.analysis.answers import StudyAnswers, answer
+from spectune.cli.engine_facts import learn, with_file
+from spectune.cli.llamacpp_door import is_llamacpp_command, llamacpp_command
 from spectune.cli.machine import read_environment
 from spectune.cli.tune_options import DEFAULT_NUM_STEPS, DEFAULT_WORKLOAD, NEWEST, TuneOptions
 from spectune.clock import SystemClock
 from spectune.domain.command import MASK, Command
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import SearchRule, SearchSpace, Study, StudyHistory
+from spectune.engines import tensorrt_llm
 from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
+from spectune.engines.known_bugs import bugs_before_launch
+from spectune.engines.llamacpp import LlamacppAdapter
+from spectune.engines.sglang import SglangAdapter
+from spectune.engines.vllm import VllmAdapter
 from spectune.errors import ConfigError, StoreError
+from spectune.launch.foreign_cpu import CpuReading, read_cpu
+from spectune.launch.launcher import Launcher
 from spectune.launch.subprocess_launcher import SubprocessLauncher
-from spectune.planning.grid import GridPlanner, fewest_launches
+from spectune.planning.grid import GridPlanner, fewest_launches, grid_configs
 from spectune.planning.model_planner import ModelPlanner
 from spectune.planning.planner import Planner
 from spectune.planning.stopping import Budget
@@ -39,6 +48,12 @@ from spectune.workloads.request_file import request_file_pool
 MODEL_LAUNCHES = 6  # what the model search needs on most surfaces (benchmarks/planner), and one to spare
 FEWEST_MODEL_LAUNCHES = 3
 _EMBEDDED_COMMAND = (sys.executable, "-m", "spectune", "serve")
+_ADAPTERS: tuple[EngineAdapter, ...] = (
+    EmbeddedAdapter(),
+    SglangAdapter(),
+    VllmAdapter(),
+    LlamacppAdapter(),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +65,7 @@ class PreparedStudy:
         command: what is started: the study's command, with a free port for the embedded engine.
         adapter: the engine's dialect.
         pool: the workload.
+        notes: what was added to the command, in every arm.
         resumed: how much is there already; None for a new study.
     """
 
@@ -57,7 +73,23 @@ class PreparedStudy:
     command: Command
     adapter: EngineAdapter
     pool: PromptPool
+    notes: tuple[str, ...] = ()
     resumed: StudyHistory | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How a study's servers are kept.
+
+    Attributes:
+        launcher: starts them.
+        is_local: whether they run on this machine.
+        is_shared: whether others may reach them too.
+    """
+
+    launcher: Launcher
+    is_local: bool = True
+    is_shared: bool = False
 
 
 def open_store(store_file: str) -> SqliteStore:
@@ -68,23 +100,28 @@ def open_store(store_file: str) -> SqliteStore:
 
 def begin_study(options: TuneOptions) -> PreparedStudy:
     """A new study; raises ConfigError."""
-    asked = Command(argv=options.command or _EMBEDDED_COMMAND)
-    adapter = _recognise(asked)
+    asked = Command(argv=options.command or _own_command(options))
+    adapter = recognise(asked)
+    if options.service is None:  # a service's program and files may be on another machine
+        adapter = learn(adapter, asked)
     adapter.endpoint(asked)  # a malformed address is refused before anything starts
+    prepared = adapter.prepared(asked, max_concurrency=options.concurrency[-1])
     pool = _load_pool(options.workload, options.seed)
     study = Study(
         id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
         created_unix_s=time.time(),
         engine=adapter.name,
         command=asked,
-        space=_space(options, adapter.base_config(asked)),
+        space=_space(options, adapter, asked),
         workload=pool.spec,
         concurrency=options.concurrency,
         budget_s=options.budget_s,
         environment=read_environment(),
         search=options.search,
     )
-    return PreparedStudy(study=study, command=_startable(asked), adapter=adapter, pool=pool)
+    return PreparedStudy(
+        study=study, command=_startable(prepared.command), adapter=adapter, pool=pool, notes=prepared.notes
+    )
 
 
 def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
@@ -105,24 +142,40 @@ def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
             "changed; begin a new study."
         )
     study = replace(history.study, command=command)
+    adapter = recognise(command)
+    if options.service is None:
+        adapter = learn(adapter, command)
+    prepared = adapter.prepared(command, max_concurrency=study.concurrency[-1])
     return PreparedStudy(
-        study=study, command=_startable(command), adapter=_recognise(command), pool=pool, resumed=history
+        study=study,
+        command=_startable(prepared.command),
+        adapter=adapter,
+        pool=pool,
+        notes=prepared.notes,
+        resumed=history,
     )
 
 
-def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -> StudyHistory:
-    """Runs the study until the planner stops."""
+def run_study(
+    prepared: PreparedStudy, store: SqliteStore, progress: Progress, keeping: Keeping | None = None
+) -> StudyHistory:
+    """Runs the study until the planner stops, on processes of our own unless `keeping` says otherwise."""
     clock = SystemClock()
+    own = SubprocessLauncher(log_folder(store, prepared.study.id), clock, drain_s=prepared.adapter.drain_s)
+    keeping = keeping or Keeping(launcher=own)
     planner = planner_of(prepared.study)
     setup = TrialSetup(
         adapter=prepared.adapter,
-        launcher=SubprocessLauncher(log_folder(store, prepared.study.id), clock),
+        launcher=keeping.launcher,
         command=prepared.command,
         pool=prepared.pool,
         concurrency=prepared.study.concurrency,
         budget_s=prepared.study.budget_s,
         max_settings=sized_launches(prepared.study),
         clock=clock,
+        hang_s=prepared.adapter.hang_s,
+        read_cpu=read_cpu if keeping.is_local else _no_cpu,
+        is_shared=keeping.is_shared,
     )
     return tune(prepared.study, store, planner, partial(TrialRunner, setup), progress)
 
@@ -130,9 +183,10 @@ def run_study(prepared: PreparedStudy, store: SqliteStore, progress: Progress) -
 def plan_study(prepared: PreparedStudy) -> StudyPlan:
     """What running it would do."""
     study, adapter = prepared.study, prepared.adapter
-    settings = tuple(_planned(adapter, trial.config) for trial in planner_of(study).candidates(study))
+    configs = [trial.config for trial in planner_of(study).candidates(study)]
+    settings = tuple(_planned(adapter, study.command, config) for config in configs)
     feasible = sum(not setting.obstacle for setting in settings)
-    notes = list(prepared.pool.notes)
+    notes = [*prepared.pool.notes, *prepared.notes, *_known_bugs(adapter, study.command, configs)]
     if 0 not in study.space.num_steps:
         notes.append("off (0) is not among --num-steps, so there are no speedups over it")
     return StudyPlan(
@@ -173,18 +227,20 @@ def _fewest_launches(study: Study) -> int:
 
 def answers_of(history: StudyHistory) -> StudyAnswers:
     """The answers, with the engine's own launch arguments."""
-    return answer(history, launch_args_of(history.study.engine))
+    return answer(history, launch_args_of(history.study.engine, history.study.command))
 
 
-def launch_args_of(engine: str) -> Callable[[SpecConfig], tuple[str, ...]]:
-    """How the engine of this name is told a setting."""
-    match engine:
-        case "embedded":
-            return EmbeddedAdapter().launch_args
-        case _:
-            raise StoreError(
-                f"study: `engine` must be one this spectune knows, got {engine!r}; upgrade spectune."
-            )
+def launch_args_of(engine: str, command: Command) -> Callable[[SpecConfig], tuple[str, ...]]:
+    """How the engine of this name is told a setting of this command."""
+    return partial(with_file(adapter_of(engine), command).launch_args, command)
+
+
+def adapter_of(engine: str) -> EngineAdapter:
+    """The dialect of this name."""
+    for adapter in _ADAPTERS:
+        if adapter.name == engine:
+            return adapter
+    raise StoreError(f"engine {engine!r}: `one this spectune knows` must hold; upgrade spectune.")
 
 
 def log_folder(store: SqliteStore, study_id: str) -> Path:
@@ -192,26 +248,44 @@ def log_folder(store: SqliteStore, study_id: str) -> Path:
     return store.path.with_name(store.path.name + ".logs") / study_id
 
 
-def _recognise(command: Command) -> EngineAdapter:
-    adapter = EmbeddedAdapter()
-    if adapter.recognises(command):
-        return adapter
+def recognise(command: Command) -> EngineAdapter:
+    """The dialect of a serve command; raises ConfigError."""
+    for adapter in _ADAPTERS:
+        if adapter.recognises(command):
+            return adapter
+    if tensorrt_llm.recognises(command):
+        raise ConfigError(
+            "serve command: `an engine that spectune tunes` must be given, TensorRT-LLM is not one yet: its "
+            "dialect is read from source and was never run."
+        )
     raise ConfigError(
-        f"serve command: `the engine must be one spectune knows`, got {command.masked_argv[0]!r}; supported "
-        "today: `spectune serve …` (embedded). SGLang, vLLM and llama.cpp are to come."
+        f"serve command: `the engine must be one spectune knows`, got {command.masked_argv[0]!r}; it knows "
+        "`vllm serve`, `python -m sglang.launch_server`, `sglang serve`, `llama-server`, `spectune serve`, "
+        "also behind env, numactl, uv run, bash -c or docker run."
     )
 
 
-def _space(options: TuneOptions, base: SpecConfig) -> SearchSpace:
+def _own_command(options: TuneOptions) -> tuple[str, ...]:
+    """What is started where the user gave no serve command."""
+    if options.engine != "llamacpp":
+        return _EMBEDDED_COMMAND
+    return llamacpp_command(options.model, slots=options.concurrency[-1])
+
+
+def _space(options: TuneOptions, adapter: EngineAdapter, command: Command) -> SearchSpace:
     """The settings asked for; every one of them is checked here, before anything is started."""
-    method = options.method or (base.method if not base.is_off else "eagle")
-    return SearchSpace(
-        method=method,
+    space = SearchSpace(
+        method=options.method or adapter.methods(command)[0],
         num_steps=DEFAULT_NUM_STEPS if options.num_steps is None else options.num_steps,
         topk=options.topk,
         num_draft_tokens=options.num_draft_tokens,
         is_exhaustive=options.num_steps is not None,
     )
+    configs = [config for config in grid_configs(space) if not config.is_off]
+    obstacles = [adapter.check(command, config) for config in configs]
+    if obstacles and all(obstacles):
+        raise ConfigError(f"settings: `one of them can run` must hold, none can: {obstacles[0]}")
+    return space
 
 
 def _load_pool(workload: str, seed: int) -> PromptPool:
@@ -237,8 +311,9 @@ def _bundled_code() -> str:
 
 
 def _startable(command: Command) -> Command:
-    """The embedded engine's own command gets a port that is free now; a user's command stays as it is."""
-    if command.argv != _EMBEDDED_COMMAND:
+    """A command of our own gets a port that is free now; a user's command stays as it is."""
+    is_own = command.argv == _EMBEDDED_COMMAND or is_llamacpp_command(command.argv)
+    if not is_own or "--port" in command.argv:
         return command
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -271,7 +346,24 @@ def _resumed_command(study: Study, given: tuple[str, ...]) -> Command:
     return stored
 
 
-def _planned(adapter: EngineAdapter, config: SpecConfig) -> PlannedSetting:
-    obstacle = adapter.check(config)
-    arguments = () if obstacle else adapter.launch_args(config)
+def _no_cpu(at_s: float, root_pids: Iterable[int]) -> CpuReading | None:
+    """Another machine's CPU is not read."""
+    del at_s, root_pids
+    return None
+
+
+def _planned(adapter: EngineAdapter, command: Command, config: SpecConfig) -> PlannedSetting:
+    obstacle = adapter.check(command, config)
+    arguments = () if obstacle else adapter.launch_args(command, config)
     return PlannedSetting(config=config, launch_args=arguments, obstacle=obstacle)
+
+
+def _known_bugs(adapter: EngineAdapter, command: Command, configs: list[SpecConfig]) -> tuple[str, ...]:
+    """What the catalogue says of the planned settings; the version is known only once a server runs."""
+    found = [
+        f"known: {bug.line}"
+        for config in configs
+        if not adapter.check(command, config)
+        for bug in bugs_before_launch(adapter.name, "", adapter.traits(command, config))
+    ]
+    return tuple(dict.fromkeys(found))

@@ -1,11 +1,19 @@
 """What to run and what to fetch, as values: a dialect writes them, an edge executes them."""
 
+import re
 import shlex
 from dataclasses import dataclass
 
 MASK = "****"
 _SECRET_FLAGS = ("--api-key", "--hf-token", "--token", "--password", "--auth-token")
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION", "CREDENTIAL")
+_IN_TEXT = re.compile(
+    rf"(?P<name>(?:{'|'.join(_SECRET_FLAGS)})(?:\s+|=)|\b[A-Z][A-Z0-9_]*="
+    r"|://(?=[^/\s@]*:[^/\s@]*@)|[?&][\w-]+=|Bearer\s+)"
+    r"(?P<value>'[^']*'|\"[^\"]*\"|[^\s'\";&|@]+)"
+)
+"""A secret inside a word: in a shell's text, an `--env=NAME=…`, a URL."""
+_SHELL_OPTION = re.compile(r"-[a-z]*c")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,20 +70,51 @@ def is_secret_name(name: str) -> bool:
 
 
 def mask_argv(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """The words with values of secret flags replaced, both `--api-key X` and `--api-key=X`."""
+    """The words with secrets replaced: values of `--api-key X` and `--api-key=X`, and those inside a word.
+
+    >>> mask_argv(("bash", "-c", "HF_TOKEN=abc exec vllm serve m --api-key 'k' --port 1"))
+    ('bash', '-c', 'HF_TOKEN=**** exec vllm serve m --api-key **** --port 1')
+    """
     masked: list[str] = []
-    hide_next = False
+    hide_next = is_text = False
     for word in argv:
-        flag, equals, _ = word.partition("=")
         if hide_next:
             masked.append(MASK)
-            hide_next = False
-        elif equals and _is_secret_flag(flag):
-            masked.append(f"{flag}={MASK}")
-        else:
-            masked.append(word)
-            hide_next = _is_secret_flag(word)
+            hide_next = is_text = False
+            continue
+        masked.append(_IN_TEXT.sub(_mask_match, word) if is_text else _mask_word(word))
+        hide_next = not is_text and _is_secret_flag(word)
+        is_text = bool(_SHELL_OPTION.fullmatch(word))
     return tuple(masked)
+
+
+def secret_values(command: Command) -> frozenset[str]:
+    """The secrets that the command carries, in its environment, as words or inside them."""
+    found = {value for name, value in command.env if is_secret_name(name)}
+    for word, shown in zip(command.argv, command.masked_argv, strict=True):
+        if shown == MASK:
+            found.add(word)
+        elif word != shown and shown == f"{word.partition('=')[0]}={MASK}":
+            found.add(word.partition("=")[2])
+        elif word != shown:
+            found |= {m["value"].strip("'\"") for m in _IN_TEXT.finditer(word) if _hides(m)}
+    return frozenset(found - {""})
+
+
+def _mask_word(word: str) -> str:
+    flag, equals, _ = word.partition("=")
+    if equals and _is_secret_flag(flag):
+        return f"{flag}={MASK}"
+    return _IN_TEXT.sub(_mask_match, word)
+
+
+def _mask_match(found: re.Match[str]) -> str:
+    return f"{found['name']}{MASK}" if _hides(found) else found[0]
+
+
+def _hides(found: re.Match[str]) -> bool:
+    name = found["name"].strip(" \t\n=?&")
+    return name in _SECRET_FLAGS or name in ("://", "Bearer") or is_secret_name(name)
 
 
 def _is_secret_flag(word: str) -> bool:

@@ -9,8 +9,8 @@ from spectune.domain.spec_config import SpecConfig
 TrialId = NewType("TrialId", int)
 Role = Literal["setting", "baseline", "repeat", "confirm", "schedule"]
 FailureKind = Literal[
-    "bad_argument", "port_in_use", "out_of_memory", "crash_at_start", "not_ready", "crash_under_load",
-    "hang", "bad_answer", "request_errors",
+    "bad_argument", "port_in_use", "out_of_memory", "memory_held", "unsupported", "missing_draft",
+    "driver_error", "crash_at_start", "not_ready", "crash_under_load", "hang", "bad_answer", "request_errors",
 ]  # fmt: skip
 
 
@@ -29,6 +29,25 @@ class Trial:
     role: Role
 
 
+KeyKind = Literal["requested", "covariate", "capacity"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedKey:
+    """One key of what a server says it runs.
+
+    Attributes:
+        name: the engine's own word.
+        value: as text.
+        kind: "requested" by the trial (a difference voids it), "covariate" (set explicitly, so equal in
+            every arm), or "capacity" (an outcome: reported, never void).
+    """
+
+    name: str
+    value: str
+    kind: KeyKind
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveSettings:
     """What the engine says it runs.
@@ -39,6 +58,8 @@ class EffectiveSettings:
         max_total_num_tokens: tokens its KV cache holds; a capacity outcome.
         engine_version: the engine's own word.
         model: name of the served model, or "".
+        reported: further keys the server reports, by kind.
+        differs: how this arm had to differ from the others, or "".
     """
 
     config: SpecConfig
@@ -46,6 +67,12 @@ class EffectiveSettings:
     max_total_num_tokens: int | None
     engine_version: str
     model: str = ""
+    reported: tuple[ReportedKey, ...] = ()
+    differs: str = ""
+
+    def covariates(self) -> dict[str, str]:
+        """The declared covariates by name."""
+        return {key.name: key.value for key in self.reported if key.kind == "covariate"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

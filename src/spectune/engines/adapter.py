@@ -4,7 +4,7 @@ An adapter is a value with pure methods. Whoever calls it runs the command and m
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from spectune.domain.command import Command, HttpRequest
 from spectune.domain.endpoint import Endpoint
@@ -43,8 +43,24 @@ class ServerTraces:
     was_ready: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A user's command made ready for trials.
+
+    Attributes:
+        command: with what every arm needs set explicitly and equally.
+        notes: what was added and why, one line each.
+    """
+
+    command: Command
+    notes: tuple[str, ...] = ()
+
+
 class EngineAdapter(Protocol):
-    """One engine's dialect. Reading methods raise ProtocolError on an answer they cannot read."""
+    """One engine's dialect. Reading methods raise ProtocolError on an answer they cannot read.
+
+    Methods that take a command raise ConfigError when its flags are malformed.
+    """
 
     @property
     def name(self) -> str:
@@ -54,23 +70,52 @@ class EngineAdapter(Protocol):
     def ready_deadline_s(self) -> float:
         """How long a launch may take until the first generation."""
 
+    @property
+    def hang_s(self) -> float:
+        """How long a server under load may give no byte at all before it counts as hung."""
+
+    @property
+    def drain_s(self) -> float:
+        """How long its own orderly end may take after SIGTERM."""
+
     def recognises(self, command: Command) -> bool:
         """Whether this command starts this engine."""
 
-    def base_config(self, command: Command) -> SpecConfig:
-        """The setting the command asks for as it stands; raises ConfigError when it is malformed."""
+    def config_file(self, command: Command) -> str | None:
+        """Path of a file the command reads flags from, None when there is none."""
 
-    def check(self, config: SpecConfig) -> str:
-        """Why the engine cannot run this setting, or "" when it can."""
+    def with_config_text(self, text: str) -> Self:
+        """The same dialect, knowing that file's text."""
+
+    def help_command(self, command: Command) -> Command | None:
+        """What to run to learn which flags the engine has, None when that would not help."""
+
+    def with_help(self, text: str) -> Self:
+        """The same dialect, knowing what `help_command` printed."""
+
+    def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
+        """The command with the covariates set that must not differ between arms."""
+
+    def methods(self, command: Command) -> tuple[str, ...]:
+        """Speculation methods that the command offers as it stands; the first is tried without `--method`."""
+
+    def base_config(self, command: Command) -> SpecConfig:
+        """The setting the command asks for as it stands."""
+
+    def check(self, command: Command, config: SpecConfig) -> str:
+        """Why the engine cannot run this setting of the command, or "" when it can."""
 
     def command_for(self, command: Command, config: SpecConfig) -> Command:
         """The command with only its speculative flags changed to `config`."""
 
-    def launch_args(self, config: SpecConfig) -> tuple[str, ...]:
+    def launch_args(self, command: Command, config: SpecConfig) -> tuple[str, ...]:
         """The flags a user would paste to get `config`; empty for off."""
 
+    def traits(self, command: Command, config: SpecConfig) -> frozenset[str]:
+        """What known bugs depend on: words such as "topk>1" or "data-parallel" that hold for this arm."""
+
     def endpoint(self, command: Command) -> Endpoint:
-        """Where the started server will listen; raises ConfigError when the command says it badly."""
+        """Where the started server will listen."""
 
     def generation_request(self, model: str) -> HttpRequest:
         """A real, tiny, greedy generation; `model` is "" before it is known."""
@@ -81,17 +126,35 @@ class EngineAdapter(Protocol):
     def settings_requests(self) -> tuple[HttpRequest, ...]:
         """What to ask to learn the effective settings."""
 
-    def read_settings(self, answers: tuple[str, ...], log: str) -> EffectiveSettings:
-        """The effective settings from the answers, in the order of the requests, and the log so far."""
+    def read_settings(self, command: Command, answers: tuple[str, ...], log: str) -> EffectiveSettings:
+        """The effective settings from the answers, in the order of the requests, and the log so far.
+
+        Args:
+            command: what was started; tells declared covariates from capacity outcomes.
+            answers: to `settings_requests`.
+            log: of the server so far.
+        """
 
     def counters_request(self) -> HttpRequest:
         """What to ask for the counters of speculation."""
 
-    def read_counters(self, body: str) -> SpecCounters:
-        """The counters."""
+    def read_counters(self, body: str, config: SpecConfig) -> SpecCounters | None:
+        """The counters of a server that runs `config`.
+
+        None where this version of the engine does not count verify steps.
+        """
+
+    def compilations(self, log: str) -> int:
+        """How often the log says that a kernel was compiled or a graph captured."""
 
     def flush_request(self) -> HttpRequest | None:
         """Empties the prefix cache of an idle server; None where there is no such request."""
 
     def diagnose(self, traces: ServerTraces) -> Diagnosis:
         """What went wrong with a server that ended or fell silent."""
+
+    def with_less_memory(self, command: Command, log: str) -> Prepared | None:
+        """The command of a server that ran out of memory with a lower memory fraction, and how it differs.
+
+        None where the engine has no such flag or less memory would not help.
+        """

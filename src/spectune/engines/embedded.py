@@ -6,6 +6,7 @@ The simulated server of `spectune.testing` speaks it too and is recognised by it
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Self
 
 from spectune.domain.command import Command, HttpRequest
 from spectune.domain.endpoint import Endpoint
@@ -13,11 +14,11 @@ from spectune.domain.measurement import SpecCounters
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.engines import openai
-from spectune.engines.adapter import Diagnosis, ServerTraces
+from spectune.engines.adapter import Diagnosis, Prepared, ServerTraces
 from spectune.engines.failure import diagnose
 from spectune.engines.flags import flag_value, int_flag, without_flags
 from spectune.engines.json_answer import JsonAnswer
-from spectune.engines.prometheus import Sample, parse_metrics, total
+from spectune.engines.prometheus import Sample, parse_metrics, per_position, total, whole
 from spectune.errors import ConfigError, ProtocolError
 
 ALGORITHMS = {"eagle": "EAGLE", "draft_model": "STANDALONE", "ngram": "NGRAM"}
@@ -40,10 +41,42 @@ class EmbeddedAdapter:
 
     name: str = "embedded"
     ready_deadline_s: float = 60.0
+    hang_s: float = 20.0
+    drain_s: float = 10.0
 
     def recognises(self, command: Command) -> bool:
         """`spectune serve`, `python -m spectune serve` or the simulated server, at any place."""
         return any(_starts_engine(command.argv[place:]) for place in range(len(command.argv)))
+
+    def config_file(self, command: Command) -> str | None:
+        """It reads none."""
+        del command
+        return None
+
+    def with_config_text(self, text: str) -> Self:
+        """Itself."""
+        del text
+        return self
+
+    def help_command(self, command: Command) -> Command | None:
+        """It is of this version; nothing is to be learnt."""
+        del command
+        return None
+
+    def with_help(self, text: str) -> Self:
+        """Itself."""
+        del text
+        return self
+
+    def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
+        """The command as it is: its limits do not depend on the setting."""
+        del max_concurrency
+        return Prepared(command=command)
+
+    def methods(self, command: Command) -> tuple[str, ...]:
+        """The command's own method, then the others; the bundled drafts are always there."""
+        own = self.base_config(command).method
+        return tuple(sorted(ALGORITHMS, key=lambda method: method != own))
 
     def base_config(self, command: Command) -> SpecConfig:
         """The setting of the command's own flags; off when it names no algorithm."""
@@ -60,8 +93,9 @@ class EmbeddedAdapter:
         draft_tokens = int_flag(command.argv, _NUM_DRAFT_TOKENS)
         return _config(method, num_steps, topk, draft_tokens)
 
-    def check(self, config: SpecConfig) -> str:
+    def check(self, command: Command, config: SpecConfig) -> str:
         """Knows its methods; n-gram drafts are chains."""
+        del command
         if not config.is_off and config.method not in ALGORITHMS:
             return f"the embedded engine has no method {config.method!r}; it has {', '.join(ALGORITHMS)}."
         if config.method == "ngram" and config.topk > 1:
@@ -71,11 +105,13 @@ class EmbeddedAdapter:
     def command_for(self, command: Command, config: SpecConfig) -> Command:
         """The command with its speculative flags taken out and `config`'s put at the end."""
         return Command(
-            argv=without_flags(command.argv, _SPECULATIVE) + self.launch_args(config), env=command.env
+            argv=without_flags(command.argv, _SPECULATIVE) + self.launch_args(command, config),
+            env=command.env,
         )
 
-    def launch_args(self, config: SpecConfig) -> tuple[str, ...]:
+    def launch_args(self, command: Command, config: SpecConfig) -> tuple[str, ...]:
         """All four flags, written out; none for off."""
+        del command
         if config.is_off:
             return ()
         return (
@@ -84,6 +120,11 @@ class EmbeddedAdapter:
             _TOPK, str(config.topk),
             _NUM_DRAFT_TOKENS, str(config.num_draft_tokens),
         )  # fmt: skip
+
+    def traits(self, command: Command, config: SpecConfig) -> frozenset[str]:
+        """None; no bug of it is catalogued."""
+        del command, config
+        return frozenset()
 
     def endpoint(self, command: Command) -> Endpoint:
         """From `--host`, `--port` and `--api-key`, with the engine's own defaults."""
@@ -106,9 +147,9 @@ class EmbeddedAdapter:
         """`/server_info`."""
         return (HttpRequest(method="GET", path="/server_info"),)
 
-    def read_settings(self, answers: tuple[str, ...], log: str) -> EffectiveSettings:
-        """The top level of `/server_info`; the log is not needed."""
-        del log
+    def read_settings(self, command: Command, answers: tuple[str, ...], log: str) -> EffectiveSettings:
+        """The top level of `/server_info`; nothing else is needed."""
+        del command, log
         info = JsonAnswer(answers[0], source="/server_info")
         return EffectiveSettings(
             config=_effective_config(info),
@@ -122,17 +163,23 @@ class EmbeddedAdapter:
         """`/metrics`."""
         return HttpRequest(method="GET", path="/metrics")
 
-    def read_counters(self, body: str) -> SpecCounters:
+    def read_counters(self, body: str, config: SpecConfig) -> SpecCounters | None:
         """The `spectune:*_total` counters."""
+        del config
         samples = parse_metrics(body)
         return SpecCounters(
             verify_steps=_counter(samples, "spectune:verify_steps_total"),
             undrafted_steps=_counter(samples, "spectune:undrafted_steps_total"),
             drafted_tokens=_counter(samples, "spectune:drafted_tokens_total"),
             accepted_tokens=_counter(samples, "spectune:accepted_tokens_total"),
-            accepted_per_position=_per_position(samples),
+            accepted_per_position=per_position(samples, "spectune:accepted_tokens_per_position_total"),
             generated_tokens=_counter(samples, "spectune:generated_tokens_total"),
         )
+
+    def compilations(self, log: str) -> int:
+        """None is told: nothing is compiled while it serves."""
+        del log
+        return 0
 
     def flush_request(self) -> HttpRequest | None:
         """`POST /flush_cache`."""
@@ -141,6 +188,11 @@ class EmbeddedAdapter:
     def diagnose(self, traces: ServerTraces) -> Diagnosis:
         """The common signs; nothing here is peculiar to the embedded engine."""
         return diagnose(traces)
+
+    def with_less_memory(self, command: Command, log: str) -> Prepared | None:
+        """It has no memory fraction."""
+        del command, log
+        return None
 
 
 def _starts_engine(words: tuple[str, ...]) -> bool:
@@ -189,23 +241,4 @@ def _counter(samples: Iterable[Sample], name: str) -> int:
     value = total(samples, name)
     if value is None:
         raise ProtocolError(f"/metrics: `{name}` must be there; it is missing.")
-    return _whole(name, value)
-
-
-def _per_position(samples: tuple[Sample, ...]) -> tuple[int, ...]:
-    """Accepted tokens by position; a position the engine does not mention counts 0."""
-    name = "spectune:accepted_tokens_per_position_total"
-    counts: dict[int, int] = {}
-    for sample in samples:
-        if sample.name == name:
-            position = sample.label("position") or ""
-            if not position.isdecimal() or int(position) > 1000:
-                raise ProtocolError(f"/metrics: `{name} has a position` must hold, got {position!r}.")
-            counts[int(position)] = _whole(name, sample.value)
-    return tuple(counts.get(position, 0) for position in range(max(counts, default=-1) + 1))
-
-
-def _whole(name: str, value: float) -> int:
-    if not value >= 0 or value != value // 1:
-        raise ProtocolError(f"/metrics: `{name} is a whole number >= 0` must hold, got {value}.")
-    return int(value)
+    return whole(name, value)

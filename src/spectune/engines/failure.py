@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from spectune.domain.trial import FailureKind
 from spectune.engines.adapter import Diagnosis, ServerTraces
 
+_EXCEPTION = re.compile(r"^(?:\[[^\]]*\]\s*|\([^)]*\)\s*)*[\w.]*(?:Error|Exception)\b.*")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sign:
@@ -23,6 +25,15 @@ SIGNS = (
         next_step="Stop what listens there, or give the serve command another --port.",
     ),
     Sign(
+        pattern=re.compile(
+            r"CUDA driver version is insufficient|no CUDA-capable device|Failed to initialize NVML"
+            r"|uncorrectable ECC|NVRM: Xid|system not yet initialized",
+            re.IGNORECASE,
+        ),
+        kind="driver_error",
+        next_step="Look at nvidia-smi and the kernel's log; the GPU or its driver is not well.",
+    ),
+    Sign(
         pattern=re.compile(r"out of memory|MemoryError|bad_alloc|cannot allocate memory", re.IGNORECASE),
         kind="out_of_memory",
         next_step="Lower --max-running-requests or try fewer draft tokens.",
@@ -35,11 +46,18 @@ SIGNS = (
 )
 
 
-def diagnose(traces: ServerTraces, signs: tuple[Sign, ...] = SIGNS) -> Diagnosis:
+def diagnose(
+    traces: ServerTraces, signs: tuple[Sign, ...] = SIGNS, *, own_kill: re.Pattern[str] | None = None
+) -> Diagnosis:
     """The class of a failure.
 
     A server that still runs hangs. One that ended is told by the last log line that shows a sign;
     without a sign by its exit status and whether it had been ready.
+
+    Args:
+        traces: what is left of the server.
+        signs: patterns, most telling first.
+        own_kill: what the log says where an engine ends itself by SIGKILL.
     """
     if traces.exit_status is None:
         kind: FailureKind = "hang" if traces.was_ready else "not_ready"
@@ -53,13 +71,14 @@ def diagnose(traces: ServerTraces, signs: tuple[Sign, ...] = SIGNS) -> Diagnosis
         for sign in signs:
             if sign.pattern.search(line):
                 return Diagnosis(kind=sign.kind, cause=f"{ended}: {line.strip()}", next_step=sign.next_step)
-    return _without_sign(traces, ended)
+    is_own = own_kill is not None and own_kill.search(traces.log_tail) is not None
+    return _without_sign(traces, ended, is_own_kill=is_own)
 
 
-def _without_sign(traces: ServerTraces, ended: str) -> Diagnosis:
-    last = next((line.strip() for line in reversed(traces.log_tail.splitlines()) if line.strip()), "")
+def _without_sign(traces: ServerTraces, ended: str, *, is_own_kill: bool) -> Diagnosis:
+    last = _telling_line(traces.log_tail)
     cause = f"{ended}; last log line: {last}" if last else f"{ended} and left no log"
-    if traces.exit_status == -9:
+    if traces.exit_status == -9 and not is_own_kill:
         return Diagnosis(
             kind="out_of_memory",
             cause=f"{cause} (SIGKILL is what the kernel sends when memory runs out)",
@@ -69,6 +88,13 @@ def _without_sign(traces: ServerTraces, ended: str) -> Diagnosis:
     if traces.exit_status == 2 and not traces.was_ready:
         kind = "bad_argument"
     return Diagnosis(kind=kind, cause=cause, next_step="Run the serve command by itself to see it fail.")
+
+
+def _telling_line(log: str) -> str:
+    """The last line that names an exception, else the last one that is not empty."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    raised = [line for line in lines if _EXCEPTION.match(line)]
+    return (raised or lines or [""])[-1]
 
 
 def _ending(exit_status: int) -> str:

@@ -37,6 +37,17 @@ class JsonAnswer:
             return whole_characters(value)
         raise self._mistyped(key, "a string or null", value)
 
+    def optional_object(self, key: str) -> "JsonAnswer | None":
+        """The object at this key, or the first of a list of them; None where there is none."""
+        value = self._values.get(key)
+        if isinstance(value, list):
+            value = value[0] if value else None
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self._mistyped(key, "an object, a list of them or null", value)
+        return JsonAnswer(json.dumps(value), source=f"{self._source} {key}")
+
     def has(self, key: str) -> bool:
         """Whether the key is there, null or not."""
         return key in self._values

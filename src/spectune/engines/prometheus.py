@@ -52,6 +52,25 @@ def total(samples: Iterable[Sample], name: str) -> float | None:
     return sum(values) if values else None
 
 
+def whole(name: str, value: float) -> int:
+    """A counter's value as a whole number; raises ProtocolError when it is none."""
+    if not 0 <= value < float("inf") or value != value // 1:
+        raise ProtocolError(f"/metrics: `{name} is a whole number >= 0` must hold, got {value}.")
+    return int(value)
+
+
+def per_position(samples: Iterable[Sample], name: str) -> tuple[int, ...]:
+    """A counter with a `position` label, position 0 first; a position that is not mentioned counts 0."""
+    counts: dict[int, int] = {}
+    for sample in samples:
+        if sample.name == name:
+            position = sample.label("position") or ""
+            if not position.isdecimal() or int(position) > 1000:
+                raise ProtocolError(f"/metrics: `{name} has a position` must hold, got {position!r}.")
+            counts[int(position)] = counts.get(int(position), 0) + whole(name, sample.value)
+    return tuple(counts.get(position, 0) for position in range(max(counts, default=-1) + 1))
+
+
 def _parse_line(line: str) -> Sample:
     name = _NAME.match(line)
     if name is None:

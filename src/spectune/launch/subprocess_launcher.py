@@ -59,7 +59,7 @@ class SubprocessLauncher:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=_die_with_parent,  # noqa: PLW1509  (only a system call; no threads here)
+                    preexec_fn=die_with_parent,  # noqa: PLW1509  (only a system call; no threads here)
                 )
             except (OSError, ValueError) as error:
                 raise LaunchError(
@@ -153,6 +153,6 @@ class SubprocessServer:
             self._watcher.communicate(b"stopped\n", timeout=5.0)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Runs in the child before exec: the kernel sends SIGTERM when the tuner's thread ends."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

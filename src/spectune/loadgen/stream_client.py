@@ -78,7 +78,8 @@ class StreamClient:
         """Opens the session."""
         self._session = aiohttp.ClientSession(
             self._target.endpoint.base_url,
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+            # One connection a request: llama.cpp says Keep-Alive and closes after a stream all the same.
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
             headers={"Content-Type": "application/json", "Accept-Encoding": "identity"}
             | dict(self._target.endpoint.headers),

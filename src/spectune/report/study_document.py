@@ -61,6 +61,11 @@ def _speed_section(answers: StudyAnswers) -> Section:
     if _is_disturbed(answers):
         notes.append(f"{_DISTURBED} disturbed by other processes")
     notes.append("accept. length at the lowest level – highest level; capacity: most requests run at once")
+    notes += [
+        f"{trial.trial.config.label} differs from the other arms: {trial.effective.differs}"
+        for trial in answers.trials
+        if trial.effective is not None and trial.effective.differs
+    ]
     title = "Output tokens/s by setting and concurrent requests"
     blocks = (Table(head=head, rows=tuple(rows)), Paragraph(text="; ".join(notes) + "."))
     return Section(title=title, blocks=blocks)

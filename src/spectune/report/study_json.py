@@ -74,6 +74,7 @@ def _trial(answer: TrialAnswer) -> dict[str, Json]:
             **_config(effective.config),
             "max_running_requests": effective.max_running_requests,
             "max_total_num_tokens": effective.max_total_num_tokens,
+            "differs": effective.differs,
         },
         "launch_s": answer.launch_s,
         "levels": [_level(summary) for summary in answer.levels],

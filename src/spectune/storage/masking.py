@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import assert_never
 
-from spectune.domain.command import MASK, Command, is_secret_name, mask_argv
+from spectune.domain.command import MASK, Command, is_secret_name, secret_values
 from spectune.domain.measurement import LevelMeasurement
 from spectune.domain.study import Study
 from spectune.domain.trial import Completed, Failed, Infeasible, TrialOutcome, Void
@@ -38,10 +38,7 @@ def mask_text(text: str, secrets: tuple[str, ...] = ()) -> str:
 
 def secrets_of(command: Command) -> tuple[str, ...]:
     """The secret values a command carries, longest first."""
-    found = {value for name, value in command.env if is_secret_name(name)}
-    for word, masked in zip(command.argv, mask_argv(command.argv), strict=True):
-        if word != masked:
-            found.add(word.partition("=")[2] if masked != MASK else word)
+    found = secret_values(command)
     return tuple(sorted((s for s in found if len(s) >= _MIN_SECRET_LENGTH), key=len, reverse=True))
 
 

@@ -92,7 +92,10 @@ STUDY = {
             "reason": str,
             "role": _ROLE,
             "requested": CONFIG,
-            "effective": ({**CONFIG, "max_running_requests": _COUNT, "max_total_num_tokens": _COUNT}, None),
+            "effective": (
+                {**CONFIG, "max_running_requests": _COUNT, "max_total_num_tokens": _COUNT, "differs": str},
+                None,
+            ),
             "launch_s": _MAYBE,
             "levels": [LEVEL],
         }

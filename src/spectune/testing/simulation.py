@@ -8,6 +8,7 @@ from pathlib import Path
 
 from spectune.clock import SystemClock
 from spectune.domain.command import Command
+from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.launch.foreign_cpu import CpuReader, CpuReading
 from spectune.launch.launcher import RunningServer
@@ -57,7 +58,7 @@ def running_simulation(log_folder: Path, *flags: str, wait: bool = True) -> Iter
         server.stop()
 
 
-def simulated_runner(
+def simulated_runner(  # noqa: PLR0913  (what tests vary)
     command: Command,
     log_folder: Path,
     events: RecordedEvents,
@@ -66,10 +67,11 @@ def simulated_runner(
     hang_s: float = 1.5,
     ready_deadline_s: float = 20.0,
     read_cpu: CpuReader = quiet_machine,
+    adapter: EngineAdapter | None = None,
 ) -> TrialRunner:
     """A runner that measures a trial of two levels in about two seconds, on a machine that seems quiet."""
     setup = TrialSetup(
-        adapter=EmbeddedAdapter(ready_deadline_s=ready_deadline_s),
+        adapter=adapter or EmbeddedAdapter(ready_deadline_s=ready_deadline_s),
         launcher=SubprocessLauncher(log_folder, SystemClock(), drain_s=1.0),
         command=command,
         pool=simulated_pool(),

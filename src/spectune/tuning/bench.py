@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spectune.clock import Clock
-from spectune.domain.command import HttpRequest
+from spectune.domain.command import Command, HttpRequest
 from spectune.domain.measurement import LevelMeasurement, SpecCounters
+from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.domain.workload import LoadPlan, PlannedRequest
 from spectune.engines import openai
@@ -24,6 +25,8 @@ _ASK_S = 10.0
 _FLUSH_S = 5.0
 _POST_MORTEM_S = 2.0  # a crashed server may need a moment to end
 _DYING_S = 0.3
+_MAX_WARMUPS = 4
+_TRACE_LINES = 200  # engines say what went wrong above a long traceback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,7 @@ class Bench:
 
     Attributes:
         adapter: its dialect.
+        config: the setting it runs.
         server: the running process.
         target: how the load client reaches it.
         clock: source of time.
@@ -40,6 +44,7 @@ class Bench:
     """
 
     adapter: EngineAdapter
+    config: SpecConfig
     server: RunningServer
     target: LoadTarget
     clock: Clock
@@ -47,13 +52,13 @@ class Bench:
     read_cpu: CpuReader = read_cpu
 
     def measure(self, plan: LoadPlan, *, attempt: int, request_done: Callable[[], None]) -> LevelMeasurement:
-        """Flush, warm-up, counted load with counters and foreign CPU around it.
+        """Flush, warm-up until nothing is compiled any more, counted load with counters and CPU around it.
 
         Raises:
             TrialFailed: the server died, hung, answered nonsense or failed every request.
         """
         self._flush()
-        self.load(plan.warmup, plan.concurrency, what=f"warm-up at concurrency {plan.concurrency}")
+        self._warm_up(plan)
         counters = self.counters()
         cpu = self._cpu()
         run = self.load(
@@ -67,7 +72,7 @@ class Bench:
             concurrency=plan.concurrency,
             attempt=attempt,
             records=run.records,
-            counters=self.counters().since(counters),
+            counters=_counted(counters, self.counters()),
             foreign_cpu_share=share,
             wall_s=run.wall_s,
             started_unix_s=run.started_unix_s,
@@ -94,9 +99,18 @@ class Bench:
         self._check(run, what, len(requests))
         return run
 
-    def counters(self) -> SpecCounters:
-        """The engine's counters now; raises ProtocolError or ServerUnreachable."""
-        return self.adapter.read_counters(ask(self.server, self.adapter.counters_request()))
+    def counters(self) -> SpecCounters | None:
+        """The counters now, None where the engine has none; raises ProtocolError or ServerUnreachable."""
+        return self.adapter.read_counters(ask(self.server, self.adapter.counters_request()), self.config)
+
+    def _warm_up(self, plan: LoadPlan) -> None:
+        """Sends the warm-up, again while the log tells of kernels compiled or graphs captured meanwhile."""
+        told = self.adapter.compilations(self.server.log_text())
+        for _ in range(_MAX_WARMUPS):
+            self.load(plan.warmup, plan.concurrency, what=f"warm-up at concurrency {plan.concurrency}")
+            before, told = told, self.adapter.compilations(self.server.log_text())
+            if told <= before:
+                return
 
     def _cpu(self) -> CpuReading | None:
         return self.read_cpu(self.clock.monotonic_s(), (os.getpid(), *self.server.process_ids()))
@@ -135,6 +149,10 @@ class Bench:
         )
 
 
+def _counted(before: SpecCounters | None, after: SpecCounters | None) -> SpecCounters | None:
+    return None if before is None or after is None else after.since(before)
+
+
 def generation_probe(adapter: EngineAdapter) -> GenerationProbe:
     """How to find out whether this engine's server generates."""
     return GenerationProbe(
@@ -158,10 +176,10 @@ def ask(server: RunningServer, request: HttpRequest) -> str:
     return answer.body
 
 
-def read_effective(adapter: EngineAdapter, server: RunningServer) -> EffectiveSettings:
-    """What the server says it runs; raises ProtocolError or ServerUnreachable."""
+def read_effective(adapter: EngineAdapter, command: Command, server: RunningServer) -> EffectiveSettings:
+    """What the server started by `command` says it runs; raises ProtocolError or ServerUnreachable."""
     answers = tuple(ask(server, request) for request in adapter.settings_requests())
-    return adapter.read_settings(answers, server.log_text())
+    return adapter.read_settings(command, answers, server.log_text())
 
 
 def ended(server: RunningServer, clock: Clock, wait_s: float) -> int | None:
@@ -194,7 +212,7 @@ def post_mortem(
         wait_s: how long to wait for its end.
     """
     status = ended(server, clock, wait_s)
-    log_tail = tail(server.log_text())
+    log_tail = tail(server.log_text(), _TRACE_LINES)
     found = adapter.diagnose(ServerTraces(exit_status=status, log_tail=log_tail, was_ready=was_ready))
     story = [when, symptom, found.cause] if status is None else [when, found.cause]
     told = ": ".join(part.rstrip(".") for part in story)

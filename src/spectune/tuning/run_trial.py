@@ -1,7 +1,7 @@
 """One trial: start → ready → read back → audit → measure every level → stop. Never leaves a server behind."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectune.clock import Clock
 from spectune.domain.command import Command
@@ -17,7 +17,8 @@ from spectune.domain.trial import (
     Void,
 )
 from spectune.domain.workload import LoadPlan
-from spectune.engines.adapter import EngineAdapter
+from spectune.engines.adapter import EngineAdapter, Prepared
+from spectune.engines.known_bugs import KnownBug, bugs_in_log
 from spectune.errors import (
     EngineExited,
     EngineNotReady,
@@ -33,8 +34,9 @@ from spectune.launch.launcher import Launcher, RunningServer
 from spectune.launch.readiness import wait_until_ready
 from spectune.loadgen.usage_mode import find_load_target
 from spectune.metrics.summary import is_disturbed, settle_levels
-from spectune.tuning.audit import settings_differ, speculation_differs
+from spectune.tuning.audit import covariates_differ, settings_differ, speculation_differs
 from spectune.tuning.bench import Bench, ended, generation_probe, post_mortem, read_effective
+from spectune.tuning.live_traffic import foreign_requests
 from spectune.tuning.pilot import num_pilot_prompts, run_pilot
 from spectune.tuning.progress import Progress
 from spectune.tuning.repeat_policy import RepeatPolicy
@@ -59,6 +61,7 @@ class TrialSetup:
         clock: source of time.
         hang_s: how long a server under load may give no event at all.
         read_cpu: tells CPU time, ours and all.
+        is_shared: whether others may reach the server too, so that foreign requests are looked for.
     """
 
     adapter: EngineAdapter
@@ -71,6 +74,7 @@ class TrialSetup:
     clock: Clock
     hang_s: float = 20.0
     read_cpu: CpuReader = read_cpu
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,7 @@ class TrialRunner:
         self._events = events
         self._plans = plans
         self._repeats = RepeatPolicy()
+        self._covariates: dict[str, str] = {}
 
     @property
     def plans(self) -> tuple[LoadPlan, ...]:
@@ -112,22 +117,46 @@ class TrialRunner:
             ConfigError: the command or the workload cannot be used for any trial.
             LaunchError: the server would not go away.
         """
-        reason = self._setup.adapter.check(trial.config)
+        reason = self._setup.adapter.check(self._setup.command, trial.config)
         if reason:
             return Infeasible(trial=trial, reason=reason)
-        self._events.progress.trial_started(trial)
-        outcome = _Sitting(self, trial).run()
+        outcome = self._run(trial)
         self._events.progress.trial_done(outcome)
         return outcome
+
+    def _run(self, trial: Trial) -> TrialOutcome:
+        """One launch; a second one with less memory where the first had none left before any level."""
+        command = self._setup.adapter.command_for(self._setup.command, trial.config)
+        self._events.progress.trial_started(trial)
+        sitting = _Sitting(self, trial, Prepared(command=command))
+        outcome = sitting.run()
+        if not (isinstance(outcome, Failed) and outcome.kind == "out_of_memory" and not outcome.levels):
+            return outcome
+        smaller = self._setup.adapter.with_less_memory(command, sitting.log)
+        if smaller is None:
+            return outcome
+        self._events.progress.trial_started(trial)
+        return _Sitting(self, trial, smaller).run()
+
+    def _check_covariates(self, effective: EffectiveSettings) -> None:
+        """The first arm's covariates hold for all; one that had to differ says so and is left out."""
+        found = effective.covariates()
+        if effective.differs:
+            return
+        difference = covariates_differ(self._covariates, found)
+        if difference:
+            raise TrialVoid(f"`equal limits in every arm` must hold, but {difference}.")
+        self._covariates = self._covariates or found
 
 
 class _Sitting:
     """One server's life from start to stop, and what was learnt of it so far."""
 
-    def __init__(self, runner: TrialRunner, trial: Trial) -> None:
+    def __init__(self, runner: TrialRunner, trial: Trial, prepared: Prepared) -> None:
         self._runner, self._trial = runner, trial
         self._setup, self._events = runner._setup, runner._events  # noqa: SLF001  (same module)
-        self._command = self._setup.adapter.command_for(self._setup.command, trial.config)
+        self._command, self._differs = prepared.command, "; ".join(prepared.notes)
+        self.log = ""
         self._endpoint = self._setup.adapter.endpoint(self._command)
         self._effective: EffectiveSettings | None = None
         self._launch_s: float | None = None
@@ -137,6 +166,7 @@ class _Sitting:
         """Starts the server, measures it, stops it whatever happens."""
         started_s = self._setup.clock.monotonic_s()
         name = f"trial-{self._trial.id:03d}-{self._trial.config.label.replace(' ', '-')}"
+        name = f"{name}-less-memory" if self._differs else name
         try:
             server = self._setup.launcher.start(self._command, self._endpoint, name=name)
         except PortInUse as error:
@@ -155,6 +185,7 @@ class _Sitting:
             for plan in self._fixed_plans(bench):
                 level = self._measure_level(bench, plan)
                 self._check_speculation(effective, level)
+                self._check_alone(level)
             return Completed(
                 trial=self._trial,
                 effective=effective,
@@ -182,7 +213,8 @@ class _Sitting:
         except EngineNotReady as error:
             raise TrialFailed("not_ready", f"{error} Its log: {server.log_path}.") from error
         self._launch_s = clock.monotonic_s() - started_s
-        self._effective = effective = read_effective(adapter, server)
+        effective = replace(read_effective(adapter, self._command, server), differs=self._differs)
+        self._effective = effective
         self._events.progress.trial_ready(self._trial, effective, self._launch_s)
         generation = adapter.generation_request(model)
         target = find_load_target(
@@ -195,6 +227,7 @@ class _Sitting:
         )
         bench = Bench(
             adapter=adapter,
+            config=effective.config,
             server=server,
             target=target,
             clock=clock,
@@ -207,11 +240,17 @@ class _Sitting:
         difference = settings_differ(self._trial.config, effective.config)
         if difference:
             raise TrialVoid(f"`requested = effective` must hold, but {difference}.")
+        self._runner._check_covariates(effective)  # noqa: SLF001  (same module)
 
     def _check_speculation(self, effective: EffectiveSettings, level: LevelMeasurement) -> None:
         difference = speculation_differs(effective.config, level.counters)
         if difference:
             raise TrialVoid(f"concurrency {level.concurrency}: {difference}.")
+
+    def _check_alone(self, level: LevelMeasurement) -> None:
+        stranger = foreign_requests(level) if self._setup.is_shared else ""
+        if stranger:
+            raise TrialVoid(f"concurrency {level.concurrency}: {stranger}.")
 
     def _fixed_plans(self, bench: Bench) -> tuple[LoadPlan, ...]:
         """The study's plans; the first trial that gets here sizes and fixes them."""
@@ -271,15 +310,25 @@ class _Sitting:
         )
 
     def _failed(self, kind: FailureKind, detail: str, *, log: str) -> Failed:
+        self.log = log
+        story = " ".join([detail, *(f"Known: {bug.line}" for bug in self._known_bugs(log))])
+        if self._differs:
+            story = f"{story} It ran with {self._differs}."
         return Failed(
             trial=self._trial,
             kind=kind,
-            detail=masked(detail, self._command, self._endpoint),
+            detail=masked(story, self._command, self._endpoint),
             log_tail=tail(masked(log, self._command, self._endpoint)),
             effective=self._effective,
             launch_s=self._launch_s,
             levels=settle_levels(self._levels),
         )
+
+    def _known_bugs(self, log: str) -> tuple[KnownBug, ...]:
+        """What the catalogue says of this engine, setting and log."""
+        adapter, config = self._setup.adapter, self._trial.config
+        version = self._effective.engine_version if self._effective is not None else ""
+        return bugs_in_log(adapter.name, version, adapter.traits(self._command, config), log)
 
 
 def _stop(server: RunningServer) -> None:

@@ -1,6 +1,6 @@
 """A trial's failure on its way to becoming an outcome, and log tails fit to be kept."""
 
-from spectune.domain.command import MASK, Command, is_secret_name
+from spectune.domain.command import MASK, Command, secret_values
 from spectune.domain.endpoint import Endpoint
 from spectune.domain.text import printable
 from spectune.domain.trial import FailureKind
@@ -25,20 +25,15 @@ class TrialVoid(Exception):
 
 def masked(text: str, command: Command, endpoint: Endpoint) -> str:
     """The text with the command's secrets masked: its API key, secret flags' values, secret variables."""
-    secrets = {endpoint.api_key, *(value for name, value in command.env if is_secret_name(name))}
-    secrets |= {
-        word.partition("=")[2] or word
-        for word, shown in zip(command.argv, command.masked_argv, strict=True)
-        if word != shown
-    }
+    secrets = {endpoint.api_key, *secret_values(command)}
     for secret in sorted(secrets - {""}, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
 
 
-def tail(log: str) -> str:
+def tail(log: str, num_lines: int = LOG_TAIL_LINES) -> str:
     """The last lines of a log, each of bounded length and without colours."""
-    lines = [printable(line) for line in log.splitlines()[-LOG_TAIL_LINES:]]
+    lines = [printable(line) for line in log.splitlines()[-num_lines:]]
     return "\n".join(line if len(line) <= LOG_LINE_CHARACTERS else _beginning(line) for line in lines)
 
 

@@ -30,6 +30,12 @@ def test_thorough_has_no_budget() -> None:
     assert parse_tune_options(["--thorough"]).budget_s is None
 
 
+def test_the_llama_cpp_door_has_levels_of_its_own() -> None:
+    options = parse_tune_options(["--engine", "llamacpp", "--model", "m.gguf"])
+    assert (options.engine, options.model, options.concurrency) == ("llamacpp", "m.gguf", (1, 4))
+    assert parse_tune_options(["--engine", "llamacpp", "--concurrency", "2"]).concurrency == (2,)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -48,6 +54,10 @@ def test_thorough_has_no_budget() -> None:
         (["--resume", "x", "--seed", "1"], "--seed"),
         (["--resume", "x", "--thorough"], "--thorough"),
         (["--seed", "3", "--workload", "x.jsonl"], "--seed"),
+        (["--engine", "magic"], "--engine"),
+        (["--engine", "llamacpp", "--", "spectune", "serve"], "--engine"),
+        (["--model", "m.gguf"], "--model"),
+        (["--resume", "x", "--engine", "llamacpp"], "--engine"),
     ],
 )
 def test_wrong_options_are_named(words: list[str], message: str) -> None:

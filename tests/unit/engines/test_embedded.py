@@ -83,9 +83,11 @@ def test_a_tree_survives_the_way_into_flags_and_back() -> None:
 
 
 def test_impossible_settings_are_said_to_be() -> None:
-    assert not ADAPTER.check(SpecConfig.chain("eagle", 3))
-    assert "medusa" in ADAPTER.check(SpecConfig.chain("medusa", 3))
-    assert "topk" in ADAPTER.check(SpecConfig(method="ngram", num_steps=2, topk=2, num_draft_tokens=4))
+    assert not ADAPTER.check(command(), SpecConfig.chain("eagle", 3))
+    assert "medusa" in ADAPTER.check(command(), SpecConfig.chain("medusa", 3))
+    assert "topk" in ADAPTER.check(
+        command(), SpecConfig(method="ngram", num_steps=2, topk=2, num_draft_tokens=4)
+    )
 
 
 def test_the_endpoint_follows_the_flags() -> None:
@@ -109,10 +111,13 @@ INFO: dict[str, object] = {
 
 
 def test_settings_are_read_back() -> None:
-    effective = ADAPTER.read_settings((json.dumps(INFO),), "")
+    effective = ADAPTER.read_settings(command(), (json.dumps(INFO),), "")
     assert effective.config == SpecConfig.chain("eagle", 3)
     assert (effective.max_running_requests, effective.max_total_num_tokens) == (20, 4096)
-    assert ADAPTER.read_settings((json.dumps(INFO | {"speculative_algorithm": None}),), "").config == OFF
+    assert (
+        ADAPTER.read_settings(command(), (json.dumps(INFO | {"speculative_algorithm": None}),), "").config
+        == OFF
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,12 +132,12 @@ def test_settings_are_read_back() -> None:
 )
 def test_settings_that_make_no_sense_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(ProtocolError, match="/server_info"):
-        ADAPTER.read_settings((json.dumps(INFO | change),), "")
+        ADAPTER.read_settings(command(), (json.dumps(INFO | change),), "")
 
 
 def test_settings_without_an_algorithm_key_are_not_taken_for_off() -> None:
     with pytest.raises(ProtocolError, match="speculative_algorithm"):
-        ADAPTER.read_settings(('{"version": "1"}',), "")
+        ADAPTER.read_settings(command(), ('{"version": "1"}',), "")
 
 
 METRICS = """# TYPE spectune:verify_steps_total counter
@@ -148,7 +153,8 @@ spectune:accepted_tokens_per_position_total{position="2"} 5
 
 
 def test_counters_are_read_by_position() -> None:
-    counters = ADAPTER.read_counters(METRICS)
+    counters = ADAPTER.read_counters(METRICS, OFF)
+    assert counters is not None
     assert counters.accepted_per_position == (9, 7, 5)
     assert (counters.verify_steps, counters.undrafted_steps, counters.generated_tokens) == (10, 1, 33)
 
@@ -165,4 +171,4 @@ def test_counters_are_read_by_position() -> None:
 )
 def test_counters_that_make_no_sense_are_refused(old: str, new: str) -> None:
     with pytest.raises(ProtocolError, match="/metrics"):
-        ADAPTER.read_counters(METRICS.replace(old, new))
+        ADAPTER.read_counters(METRICS.replace(old, new), OFF)

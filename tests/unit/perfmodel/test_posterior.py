@@ -24,13 +24,17 @@ def width(posterior: Posterior) -> float:
     return float(np.log(high / low).mean())
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.integers(0, 1000))
 def test_intervals_widen_with_less_data(seed: int) -> None:
-    theta = make_truth(seed)
-    sets = [make_cells(k, c) for k, c in (((0, 1, 2, 4, 6), LEVELS), ((1, 4), LEVELS), ((4,), (1, 64)))]
-    widths = [width(draw(make_evidence(theta, cells, has_acceptance=False))) for cells in sets]
-    assert widths[0] < widths[1] < widths[2]
+    """Mean of four truths: single posteriors of 200 draws are noisy by some percent."""
+    data = [make_cells(k, c) for k, c in (((0, 1, 2, 4, 6), LEVELS), ((1, 4), LEVELS), ((4,), (1, 64)))]
+    rows = [
+        [width(draw(make_evidence(make_truth(one), cells, has_acceptance=False))) for cells in data]
+        for one in range(seed, seed + 4)
+    ]
+    full, pair, single = np.log(rows).mean(axis=0)
+    assert full < pair < single
 
 
 def test_draws_do_not_depend_on_the_order_of_rows() -> None:

@@ -3,7 +3,7 @@ from dataclasses import replace
 from spectune.analysis.answers import answer
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import StudyHistory
-from spectune.domain.trial import UnfinishedTrial
+from spectune.domain.trial import Completed, UnfinishedTrial
 from spectune.report.study_document import study_document
 from spectune.report.terminal import WIDTH, render_terminal
 from spectune.testing.study_values import (
@@ -52,6 +52,18 @@ def test_a_failed_setting_shows_reason_and_log() -> None:
     assert row(text, "eagle 1").split() == ["eagle", "1", "–", "–", "–", "failed"]
     assert "eagle 1 (trial 2) failed: out of memory" in text
     assert "    MemoryError: cannot allocate the KV cache" in text
+
+
+def test_an_arm_that_had_to_differ_is_marked() -> None:
+    history = history_of({0: {1: 100}, 2: {1: 150}})
+    outcome = history.outcomes[1]
+    assert isinstance(outcome, Completed)
+    effective = replace(outcome.effective, differs="--fraction 0.8 instead of 0.9")
+    marked = replace(history, outcomes=(history.outcomes[0], replace(outcome, effective=effective)))
+    assert "eagle 2 differs from the other arms: --fraction 0.8 instead of 0.9" in " ".join(
+        page(marked).split()
+    )
+    assert "differs" not in page(history)
 
 
 def test_a_disturbed_level_is_marked_and_explained() -> None:

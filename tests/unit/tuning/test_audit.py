@@ -1,6 +1,6 @@
 from spectune.domain.measurement import SpecCounters
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.tuning.audit import settings_differ, speculation_differs
+from spectune.tuning.audit import covariates_differ, settings_differ, speculation_differs
 
 CHAIN = SpecConfig.chain("eagle", 3)
 MOVED = SpecCounters(verify_steps=5, undrafted_steps=0, drafted_tokens=15, accepted_tokens=9)
@@ -29,3 +29,17 @@ def test_speculation_must_move_its_counter_and_off_must_not() -> None:
 
 def test_counters_that_an_engine_does_not_have_prove_nothing() -> None:
     assert speculation_differs(CHAIN, None) == ""
+
+
+def test_drafts_longer_than_asked_for_are_not_what_was_asked() -> None:
+    longer = SpecCounters(verify_steps=5, undrafted_steps=0, drafted_tokens=16, accepted_tokens=9)
+    assert "longer" in speculation_differs(CHAIN, longer)
+    shorter = SpecCounters(verify_steps=5, undrafted_steps=0, drafted_tokens=6, accepted_tokens=5)
+    assert speculation_differs(CHAIN, shorter) == ""
+
+
+def test_covariates_that_both_arms_declare_must_be_equal() -> None:
+    first = {"max_running_requests": "48", "page_size": "1"}
+    assert covariates_differ(first, {"max_running_requests": "48", "tp_size": "4"}) == ""
+    told = covariates_differ(first, {"max_running_requests": "26"})
+    assert "max_running_requests is 26 here and 48" in told

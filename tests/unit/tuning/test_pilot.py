@@ -17,6 +17,7 @@ def test_readings_at_both_ends_come_near_the_truth(tmp_path: Path) -> None:
     with running_simulation(tmp_path) as server:
         bench = Bench(
             adapter=EmbeddedAdapter(),
+            config=OFF,
             server=server,
             target=LoadTarget(endpoint=server.endpoint, model=""),
             clock=SystemClock(),

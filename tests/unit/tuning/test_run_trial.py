@@ -5,21 +5,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from spectune.domain.command import Command
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import (
     Completed,
+    EffectiveSettings,
     Failed,
     FailureKind,
     Infeasible,
+    ReportedKey,
     Trial,
     TrialId,
     TrialOutcome,
     Void,
 )
+from spectune.engines.adapter import Prepared
+from spectune.engines.embedded import EmbeddedAdapter
 from spectune.launch.foreign_cpu import CpuReading
 from spectune.metrics.acceptance import setting_faults
 from spectune.metrics.summary import summarise_level
@@ -188,6 +194,64 @@ def test_a_disturbed_level_is_measured_once_more(tmp_path: Path, busy: int, meas
     assert [summarise_level(level).disturbed for level in outcome.levels] == [busy >= 2, busy == 99]
     if busy == 1:
         assert [level.attempt for level in outcome.levels] == [1, 0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrinking(EmbeddedAdapter):
+    """Has a memory fraction: less of it cures the simulated lack of memory, or does not."""
+
+    cures: bool = True
+
+    def with_less_memory(self, command: Command, log: str) -> Prepared | None:
+        assert "out of memory" in log
+        argv = command.argv[:-2] if self.cures else command.argv
+        return Prepared(command=Command(argv=argv), notes=("--fraction 0.8 instead of 0.9",))
+
+
+def test_out_of_memory_is_tried_once_more_with_less_and_marked(tmp_path: Path) -> None:
+    events = RecordedEvents()
+    command = simulated_command("--sim-fault", "out-of-memory")
+    outcome = simulated_runner(command, tmp_path, events, adapter=Shrinking())(trial(OFF))
+    assert isinstance(outcome, Completed)
+    assert "0.8 instead of 0.9" in outcome.effective.differs
+    assert events.names[:3] == ["started 1", "started 1", "ready 1"]
+    assert len(list(tmp_path.glob("*.log"))) == 2
+
+
+def test_out_of_memory_again_is_the_outcome(tmp_path: Path) -> None:
+    events = RecordedEvents()
+    command = simulated_command("--sim-fault", "out-of-memory")
+    outcome = simulated_runner(command, tmp_path, events, adapter=Shrinking(cures=False))(trial(OFF))
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == "out_of_memory"
+    assert "0.8 instead of 0.9" in outcome.detail
+    assert events.names.count("started 1") == 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covarying(EmbeddedAdapter):
+    """Declares a limit that follows the setting, or does not."""
+
+    is_equal: bool
+
+    def read_settings(self, command: Command, answers: tuple[str, ...], log: str) -> EffectiveSettings:
+        found = EmbeddedAdapter.read_settings(self, command, answers, log)
+        limit = "48" if self.is_equal else str(48 - found.config.num_steps)
+        return replace(found, reported=(ReportedKey(name="limit", value=limit, kind="covariate"),))
+
+
+@pytest.mark.parametrize("is_equal", [True, False])
+def test_a_limit_that_differs_between_arms_voids_the_later_one(tmp_path: Path, is_equal: bool) -> None:
+    runner = simulated_runner(
+        simulated_command(), tmp_path, RecordedEvents(), adapter=Covarying(is_equal=is_equal)
+    )
+    assert isinstance(runner(trial(OFF, 1)), Completed)
+    later = runner(trial(CHAIN, 2))
+    if is_equal:
+        assert isinstance(later, Completed)
+    else:
+        assert isinstance(later, Void)
+        assert "limit is 46 here and 48 in the first arm" in later.reason
 
 
 TUNER = """

@@ -1,0 +1,181 @@
+"""`spectune apply`: the study's winner, put in place on its unit for good, or taken back."""
+
+import argparse
+import difflib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from spectune.cli.interruption import interruptible, undisturbed
+from spectune.cli.kept_server import (
+    KeptServer,
+    confirm,
+    journal_folder,
+    looked_at,
+    proof_of,
+    run_here,
+    server_of,
+)
+from spectune.cli.options import Parser
+from spectune.cli.service_options import (
+    add_terms_arguments,
+    add_unit_arguments,
+    read_place,
+    read_terms,
+)
+from spectune.cli.streams import print_out
+from spectune.cli.wiring import answers_of, open_store
+from spectune.clock import SystemClock
+from spectune.domain.command import MASK
+from spectune.domain.spec_config import SpecConfig
+from spectune.errors import ConfigError
+from spectune.launch.give_back import Prove
+from spectune.launch.journal import Journal, last_header
+from spectune.launch.persistent import PersistentChange, apply_change, change_back, change_to
+from spectune.launch.service_session import SessionTerms, new_header, open_session
+from spectune.launch.systemd_launcher import secrets_of
+from spectune.storage.sqlite_store import SqliteStore
+from spectune.tuning.service_proof import describe, look, prove_applied
+
+_NEWEST = "last"
+
+
+def run_apply(words: Sequence[str]) -> int:
+    """Applies a winner or takes it back; returns the exit status."""
+    found = _parser().read(words)
+    store = open_store(found.store or "")
+    study = _study(store, found.study)
+    if found.unit is None:
+        read_place(found)  # refuses --ssh and the like without --unit
+        _name_unit(found, study)
+    terms = read_terms(found)
+    assert terms is not None, "a unit is named"
+    with looked_at(terms, store.path.with_name(f"{store.path.name}.logs") / "apply.log") as kept:
+        if found.undo:
+            change, wanted = change_back(kept.service), None
+        else:
+            wanted = _winner(store, study)
+            command = kept.adapter.command_for(kept.unit.command, wanted)
+            change = change_to(kept.service, kept.unit.exec_line_for(command))
+        return _apply(kept, change, wanted, study)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "spectune apply", "Puts a study's recommended setting in place on its systemd unit, for good."
+    )
+    parser.add_argument("study", metavar="STUDY", help="a study's name, or `last`")
+    parser.add_argument("--undo", action="store_true", help="put the drop-in back that was there before")
+    parser.add_argument("--yes", action="store_true", help="ask nothing")
+    parser.add_argument("--store", metavar="FILE", help="study store (default: the user's data folder)")
+    unit = parser.add_argument_group("unit (default: the one the study was tuned on)")
+    add_unit_arguments(unit)
+    add_terms_arguments(unit)
+    return parser
+
+
+def _apply(kept: KeptServer, change: PersistentChange, wanted: SpecConfig | None, study: str) -> int:
+    service = kept.service
+    if change.before == change.after:
+        print_out(f"{service.described}: nothing to change, {change.path} is already so\n")
+        return 0
+    print_out(f"{service.described}: {change.path}\n{_diff(kept, change)}")
+    kept.check_quiet()
+    confirm(f"{service.described} will be restarted with this.", is_confirmed=kept.terms.is_confirmed)
+    place, terms = kept.terms.place, kept.terms
+    header = new_header(
+        service,
+        kept.unit,
+        SessionTerms(
+            kind="apply",
+            study=study,
+            ssh=place.ssh,
+            use_sudo=place.use_sudo,
+            engine=kept.adapter.name,
+            before=kept.before,
+            orphan_timeout_s=terms.orphan_timeout_s,
+            after_restore=terms.after_restore,
+        ),
+        is_persistent=True,
+    )
+    run_here(terms.before_stop, "--before-stop")
+    try:
+        with interruptible():
+            told = _change(kept, change, Journal.begin(journal_folder(), header), wanted)
+    finally:
+        with undisturbed():
+            run_here(terms.after_restore, "--after-restore")
+    print_out(f"{service.described}: {told}\n")
+    return 0
+
+
+def _change(kept: KeptServer, change: PersistentChange, journal: Journal, wanted: SpecConfig | None) -> str:
+    clock = SystemClock()
+    log = journal_folder() / f"{journal.header.id}.log"
+    session = open_session(kept.service, kept.unit, journal, clock)
+    try:
+        return apply_change(session, change, _proof(kept, wanted, log), clock)
+    except BaseException:
+        with undisturbed():
+            told = session.give_back(proof_of(kept.service, kept.adapter, kept.before, log))
+            sys.stderr.write(f"spectune: {kept.service.described} is given back: {told}\n")
+        raise
+    finally:
+        journal.release()
+
+
+def _proof(kept: KeptServer, wanted: SpecConfig | None, log: Path) -> Prove:
+    """That the server runs the new setting, or, after an undo, that it runs."""
+
+    def prove() -> str:
+        if not kept.before:
+            return "applied; it was not running, so nothing was started"
+        server, clock = server_of(kept.service, kept.adapter, log), SystemClock()
+        command = kept.service.unit().command
+        if wanted is not None:
+            return f"applied: {prove_applied(kept.adapter, command, server, clock, wanted)}"
+        now = look(kept.adapter, command, server, clock)
+        return f"taken back: a real generation, and in force: {describe(now)}"
+
+    return prove
+
+
+def _diff(kept: KeptServer, change: PersistentChange) -> str:
+    """The change with secrets masked."""
+    texts = [change.before, change.after]
+    for secret in secrets_of(kept.unit.command):
+        texts = [text.replace(secret, MASK) for text in texts]
+    before, after = (text.splitlines(keepends=True) for text in texts)
+    lines = difflib.unified_diff(before, after, "before", "after")
+    return "".join(lines) + f"(in force now: {_masked(kept, kept.unit.exec_start)})\n"
+
+
+def _masked(kept: KeptServer, text: str) -> str:
+    for secret in secrets_of(kept.unit.command):
+        text = text.replace(secret, MASK)
+    return text
+
+
+def _study(store: SqliteStore, name: str) -> str:
+    studies = store.studies()
+    if not studies:
+        raise ConfigError(f"spectune apply: `a study must be in the store`, {store.path} has none.")
+    return studies[-1].study.id if name == _NEWEST else name
+
+
+def _winner(store: SqliteStore, study: str) -> SpecConfig:
+    recommendation = answers_of(store.history(study)).recommendation
+    if recommendation is None:
+        raise ConfigError(f"study {study}: `it recommends a setting` must hold, it recommends none.")
+    return recommendation.config
+
+
+def _name_unit(found: argparse.Namespace, study: str) -> None:
+    """Fills in the unit that the study was tuned on; raises ConfigError."""
+    header = last_header(journal_folder(), study)
+    if header is None:
+        raise ConfigError(
+            f"study {study}: `it was tuned on a unit from here` must hold, it was not; name it with --unit."
+        )
+    found.unit, found.ssh = header.unit, header.ssh or None
+    found.sudo, found.user = header.use_sudo, header.is_user

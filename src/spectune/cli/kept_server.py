@@ -1,0 +1,221 @@
+"""A server that somebody else runs: looked at first, borrowed under a lease, given back and proven."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from spectune.cli.interruption import time_limit, undisturbed
+from spectune.cli.service_options import ServiceTerms, Window, service_at
+from spectune.cli.wiring import PreparedStudy, recognise
+from spectune.clock import SystemClock
+from spectune.engines.adapter import EngineAdapter
+from spectune.errors import ConfigError, LaunchError
+from spectune.launch.journal import Journal, JournalHeader
+from spectune.launch.launcher import Launcher
+from spectune.launch.service_session import SessionTerms, new_header, open_session
+from spectune.launch.systemd_launcher import SystemdServer, UnitLog, secrets_of
+from spectune.launch.systemd_service import SystemdService
+from spectune.launch.systemd_unit import Unit
+from spectune.report import numbers
+from spectune.report.plan_document import StudyPlan
+from spectune.tuning.bench import ask
+from spectune.tuning.live_traffic import busiest
+from spectune.tuning.service_proof import look, prove_same, write_down
+
+_COMMAND_S = 600.0
+_RESERVE_SHARE, _LONGEST_RESERVE_S = 0.2, 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptServer:
+    """A unit as it was found.
+
+    Attributes:
+        terms: what may be done with it.
+        service: the unit on its host.
+        unit: its definition.
+        adapter: its engine's dialect.
+        before: what it runs, as written down; "" when it does not run.
+    """
+
+    terms: ServiceTerms
+    service: SystemdService
+    unit: Unit
+    adapter: EngineAdapter
+    before: str
+
+    def fit(self, prepared: PreparedStudy) -> PreparedStudy:
+        """The study on this unit: its own command, nothing added."""
+        study = replace(prepared.study, command=self.unit.command)
+        return replace(prepared, study=study, command=self.unit.command)
+
+    def notes(self, plan: StudyPlan) -> tuple[str, ...]:
+        """What the user should know before it begins."""
+        stopped = self.service.active_dependents(self.unit)
+        drop_ins = ", ".join(self.unit.drop_ins) or "none"
+        notes = [f"unit {self.service.described}: {self.unit.active_state}, drop-ins: {drop_ins}"]
+        notes.append(
+            f"expected downtime for its users: {_duration(plan.expected_s)}, with up to {plan.max_launches} "
+            "restarts and one more to give it back; settings are tried through a runtime drop-in"
+        )
+        if self.unit.environment:
+            notes.append(f"environment (values masked): {self.unit.described_environment}")
+        if stopped:
+            notes.append(f"stopped and started with it: {', '.join(stopped)}")
+        return tuple(notes)
+
+    def check_quiet(self) -> None:
+        """Raises ConfigError when it serves somebody, or when that cannot be told."""
+        if self.before and not self.terms.allows_live:
+            server = server_of(self.service, self.adapter, Path(os.devnull))
+            check_serves_nobody(self.service, server, window_s=self.terms.quiet_s)
+
+    @contextmanager
+    def borrowed(self, study_id: str, log_folder: Path, max_downtime_s: float | None) -> Iterator[Launcher]:
+        """A launcher on the unit; whatever happens inside, the unit is given back and that is proven."""
+        limit_s = downtime_limit_s(max_downtime_s, self.terms.window, time.localtime())
+        place, terms = self.terms.place, self.terms
+        header = new_header(
+            self.service,
+            self.unit,
+            SessionTerms(
+                kind="tune",
+                study=study_id,
+                ssh=place.ssh,
+                use_sudo=place.use_sudo,
+                engine=self.adapter.name,
+                before=self.before,
+                orphan_timeout_s=terms.orphan_timeout_s,
+                after_restore=terms.after_restore,
+            ),
+        )
+        run_here(terms.before_stop, "--before-stop")
+        try:
+            with self._session(header, log_folder) as launcher, time_limit(limit_s):
+                yield launcher
+        finally:
+            with undisturbed():
+                run_here(terms.after_restore, "--after-restore")
+
+    @contextmanager
+    def _session(self, header: JournalHeader, log_folder: Path) -> Iterator[Launcher]:
+        journal = Journal.begin(journal_folder(), header)
+        session = open_session(self.service, self.unit, journal, SystemClock())
+        try:
+            yield session.launcher(log_folder)
+        finally:
+            with undisturbed():
+                log = log_folder / "given-back.log"
+                told = session.give_back(proof_of(self.service, self.adapter, self.before, log))
+                sys.stderr.write(f"spectune: {self.service.described} is given back: {told}\n")
+
+
+@contextmanager
+def looked_at(terms: ServiceTerms, log: Path) -> Iterator[KeptServer]:
+    """The unit as it is, its host in reach; its log goes to `log`. Raises ConfigError or LaunchError."""
+    service = service_at(terms.place)
+    try:
+        service.facts()
+        unit = service.unit()
+        adapter = recognise(unit.command)
+        before = ""
+        if unit.active_state == "active":
+            server = server_of(service, adapter, log)
+            if not terms.allows_live:
+                check_serves_nobody(service, server, window_s=terms.quiet_s)
+            before = write_down(look(adapter, unit.command, server, SystemClock()))
+        yield KeptServer(terms=terms, service=service, unit=unit, adapter=adapter, before=before)
+    finally:
+        service.host.close()
+
+
+def check_serves_nobody(service: SystemdService, server: SystemdServer, *, window_s: float) -> None:
+    """Raises ConfigError when it has requests during the window, or when that cannot be told."""
+    most = busiest(partial(ask, server), SystemClock(), window_s=window_s)
+    if most is None:
+        raise ConfigError(
+            f"{service.described}: `its metrics say whether it serves somebody` must hold, they do not; give "
+            "--allow-live if nobody needs it now."
+        )
+    if most:
+        raise ConfigError(
+            f"{service.described}: `it serves nobody` must hold, it has {most} requests; drain it first, or "
+            "give --allow-live."
+        )
+
+
+def server_of(service: SystemdService, adapter: EngineAdapter, log: Path) -> SystemdServer:
+    """The unit's server as it runs now, to be looked at only."""
+    command = service.unit().command
+    endpoint = service.host.reach(adapter.endpoint(command))
+    return SystemdServer(service, endpoint, UnitLog(service, log, (), secrets_of(command)), SystemClock())
+
+
+def proof_of(service: SystemdService, adapter: EngineAdapter, before: str, log: Path) -> Callable[[], str]:
+    """Shows that the server runs as before."""
+
+    def prove() -> str:
+        if not before:
+            return "not running, as before"
+        command = service.unit().command
+        return prove_same(adapter, command, server_of(service, adapter, log), SystemClock(), before)
+
+    return prove
+
+
+def journal_folder() -> Path:
+    """Where journals lie, whatever store a study uses."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "spectune" / "journals"
+
+
+def confirm(question: str, *, is_confirmed: bool) -> None:
+    """Asks on the terminal; raises ConfigError when the answer is no or nobody can be asked."""
+    if is_confirmed:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{question} `--yes` must be given where nobody can be asked; nothing was changed.")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise ConfigError("`a yes` must be given; nothing was changed.")
+
+
+def run_here(words: tuple[str, ...], flag: str) -> None:
+    """Runs a command of the user on this machine; raises LaunchError when it fails."""
+    if not words:
+        return
+    try:
+        ran = subprocess.run(
+            words, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr, timeout=_COMMAND_S
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise LaunchError(f"{flag}: `it can be run` must hold, got: {error}.") from error
+    if ran.returncode != 0:
+        raise LaunchError(f"{flag} {words[0]}: `exit status 0` must come, got {ran.returncode}.")
+
+
+def downtime_limit_s(max_s: float | None, window: Window | None, now: time.struct_time) -> float | None:
+    """Seconds until giving back begins, so that it ends in time; ConfigError outside the window."""
+    limits = [] if max_s is None else [max_s]
+    if window is not None:
+        left_s = window.left_min(now.tm_hour * 60 + now.tm_min) * 60.0 - now.tm_sec
+        if left_s <= 0:
+            raise ConfigError(
+                f"--window: `it is open now` must hold, it is {now.tm_hour:02d}:{now.tm_min:02d}; start "
+                "spectune by cron or a systemd timer when it opens."
+            )
+        limits.append(left_s)
+    if not limits:
+        return None
+    return min(limits) - min(_RESERVE_SHARE * min(limits), _LONGEST_RESERVE_S)
+
+
+def _duration(seconds: float | None) -> str:
+    return "without a limit" if seconds is None else f"about {numbers.duration(seconds)}"

@@ -1,0 +1,83 @@
+"""`spectune restore`: finishes what an interrupted session left on a service, and proves that it is back."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from spectune.cli.interruption import undisturbed
+from spectune.cli.kept_server import journal_folder, proof_of, run_here
+from spectune.cli.options import Parser
+from spectune.cli.service_options import host_at
+from spectune.cli.streams import print_out
+from spectune.cli.wiring import adapter_of
+from spectune.clock import SystemClock
+from spectune.errors import SpectuneError
+from spectune.launch.journal import Journal, JournalHeader, read_header, unfinished
+from spectune.launch.service_session import finish_session
+from spectune.launch.systemd_service import SystemdService
+from spectune.launch.unit_name import UnitName
+
+
+def run_restore(words: Sequence[str]) -> int:
+    """Finishes every unfinished journal; returns the exit status."""
+    found = _parser().read(words)
+    paths = unfinished(journal_folder())
+    if not paths:
+        print_out("nothing to restore: every session was finished\n")
+        return 0
+    if found.list:
+        for path in paths:
+            print_out(f"{_describe(read_header(path))}\n")
+        return 0
+    status = 0
+    for path in paths:
+        try:
+            with undisturbed():
+                told = _restore(path)
+        except SpectuneError as error:
+            sys.stderr.write(f"spectune: {error}\n")
+            status = 1
+        else:
+            print_out(f"{told}\n")
+    return status
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "spectune restore",
+        "Gives back every service that an interrupted spectune left changed, and proves that it is back.",
+    )
+    parser.add_argument("--list", action="store_true", help="only say what is unfinished")
+    return parser
+
+
+def _restore(path: Path) -> str:
+    journal = Journal.reopen(path)
+    if journal is None:
+        return f"{path.name}: finished meanwhile"
+    header = journal.header
+    try:
+        host = host_at(header.ssh, use_sudo=header.use_sudo)
+    except SpectuneError:
+        journal.release()
+        raise
+    try:
+        service = SystemdService(host, UnitName.parse(header.unit), is_user=header.is_user)
+        log = journal_folder() / f"{header.id}.log"
+        proof = proof_of(service, adapter_of(header.engine), header.before, log)
+        told = finish_session(host, journal, proof, SystemClock())
+    finally:
+        journal.release()
+        host.close()
+    run_here(header.after_restore, "--after-restore")
+    return f"{service.described} is given back: {told}"
+
+
+def _describe(header: JournalHeader) -> str:
+    where = f"ssh {header.ssh}" if header.ssh else "this machine"
+    stamp = time.strptime(header.id[:15], "%Y%m%d-%H%M%S")
+    began = time.strftime("%Y-%m-%d %H:%M", stamp)
+    return (
+        f"{header.unit} on {where}: {header.kind} of study {header.study}, begun {began}, was {header.former}"
+    )

@@ -1,0 +1,80 @@
+"""Puts a setting in place for good: a persistent drop-in, the one before it kept outside /run.
+
+Until the server has shown that it runs the new setting, the old drop-in comes back whatever happens; from
+then on the new one stays. There is no state between the two.
+"""
+
+from dataclasses import dataclass
+
+from spectune.clock import Clock
+from spectune.errors import ConfigError, LaunchError
+from spectune.launch import host_scripts
+from spectune.launch.give_back import Prove, wait_for_former_state
+from spectune.launch.service_session import ServiceSession
+from spectune.launch.systemd_service import PERSISTENT_DROP_IN, SystemdService, UnitPlaces
+from spectune.launch.systemd_unit import trial_drop_in
+
+_READY_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistentChange:
+    """A drop-in before and after.
+
+    Attributes:
+        path: its place.
+        before: its text, "" where there is none.
+        after: the text to be, "" to remove it.
+    """
+
+    path: str
+    before: str
+    after: str
+
+
+def change_to(service: SystemdService, exec_line: str) -> PersistentChange:
+    """The change that makes the unit run this line."""
+    places = service.places(service.facts())
+    path = f"{places.persistent}/{PERSISTENT_DROP_IN}"
+    before = _read(service, path)
+    return PersistentChange(path=path, before=before, after=trial_drop_in(exec_line, is_trial=False))
+
+
+def change_back(service: SystemdService) -> PersistentChange:
+    """The change that takes the last `apply` back; raises ConfigError where there was none."""
+    places = service.places(service.facts())
+    if not _read(service, f"{places.kept}/target"):
+        raise ConfigError(f"{service.described}: `an apply before` must have been, there is none to undo.")
+    path = f"{places.persistent}/{PERSISTENT_DROP_IN}"
+    return PersistentChange(path=path, before=_read(service, path), after=_kept(service, places))
+
+
+def apply_change(session: ServiceSession, change: PersistentChange, prove: Prove, clock: Clock) -> str:
+    """Makes the change and keeps it once proven; what the proof said.
+
+    Raises:
+        SpectuneError: it was not proven; the caller gives the unit back, with the drop-in from before.
+    """
+    lease, service = session.lease, session.service
+    lease.step("persist", host_scripts.PERSIST, change.path, stdin=change.after)
+    lease.step("restart", host_scripts.RESTART)
+    if not wait_for_former_state(lease, clock, _READY_S):
+        raise LaunchError(f"{service.described}: `it starts with the new drop-in` must hold, it does not.")
+    unit = service.unit()
+    if (change.path in unit.drop_ins) != bool(change.after):
+        raise LaunchError(f"{service.described}: `{change.path} is in force` must hold, it is not.")
+    told = prove()
+    lease.step("commit", host_scripts.COMMIT)
+    lease.end_signs_of_life()
+    lease.step("finish", host_scripts.FINISH)
+    lease.journal.close("as applied")
+    return told
+
+
+def _kept(service: SystemdService, places: UnitPlaces) -> str:
+    return _read(service, f"{places.kept}/previous")
+
+
+def _read(service: SystemdService, path: str) -> str:
+    answer = service.host.run(("cat", "--", path))
+    return answer.stdout if answer.status == 0 else ""

@@ -1,0 +1,63 @@
+"""Whether a server serves somebody now, from its own gauges of running and waiting requests."""
+
+from collections.abc import Callable
+
+from spectune.clock import Clock
+from spectune.domain.command import HttpRequest
+from spectune.domain.measurement import LevelMeasurement
+from spectune.engines.prometheus import parse_metrics, total
+from spectune.errors import ProtocolError, ServerUnreachable
+
+_GAUGES = (
+    "spectune:num_requests_running", "spectune:num_requests_waiting",
+    "sglang:num_running_reqs", "sglang:num_queue_reqs",
+    "vllm:num_requests_running", "vllm:num_requests_waiting",
+    "llamacpp:requests_processing", "llamacpp:requests_deferred",
+)  # fmt: skip
+_POLL_S = 0.25
+_SLACK_TOKENS, _SLACK_SHARE = 64, 0.02
+METRICS = HttpRequest(method="GET", path="/metrics")
+
+
+def busiest(ask: Callable[[HttpRequest], str], clock: Clock, *, window_s: float) -> int | None:
+    """The most requests seen running or waiting during a window; None when the server does not say.
+
+    Args:
+        ask: makes a request of the server; raises ServerUnreachable or ProtocolError.
+        clock: source of time.
+        window_s: how long to watch.
+    """
+    most: int | None = None
+    give_up_s = clock.monotonic_s() + window_s
+    while True:
+        now = _requests_now(ask)
+        if now is not None:
+            most = max(most or 0, now)
+        is_over = clock.monotonic_s() >= give_up_s
+        if most or is_over:
+            return most
+        clock.sleep(_POLL_S)
+
+
+def foreign_requests(level: LevelMeasurement) -> str:
+    """What says that the server also served somebody else during the level, or "".
+
+    The engine's count of generated tokens is held against the tokens of our own answers; requests of ours
+    that failed may have generated any number, so then nothing is said.
+    """
+    if level.counters is None or any(record.error for record in level.records):
+        return ""
+    ours = sum(record.output_tokens or 0 for record in level.records)
+    generated = level.counters.generated_tokens
+    if generated is None or generated <= ours * (1 + _SLACK_SHARE) + _SLACK_TOKENS:
+        return ""
+    return f"the server generated {generated} tokens, our requests only {ours}: it served somebody else too"
+
+
+def _requests_now(ask: Callable[[HttpRequest], str]) -> int | None:
+    try:
+        samples = parse_metrics(ask(METRICS))
+    except (ProtocolError, ServerUnreachable):
+        return None
+    values = [value for name in _GAUGES if (value := total(samples, name)) is not None]
+    return int(sum(values)) if values else None
