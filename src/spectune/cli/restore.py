@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spectune.cli.interruption import undisturbed
-from spectune.cli.kept_server import journal_folder, proof_of, run_here
+from spectune.cli.kept_server import journal_folder, proof_of, run_here, running_proof
 from spectune.cli.options import Parser
 from spectune.cli.service_options import host_at
 from spectune.cli.streams import print_out
 from spectune.cli.wiring import adapter_of
 from spectune.clock import SystemClock
 from spectune.errors import SpectuneError
+from spectune.launch.give_back import AS_APPLIED, AS_BEFORE
 from spectune.launch.journal import Journal, JournalHeader, read_header, unfinished
+from spectune.launch.persistent import is_committed
 from spectune.launch.service_session import finish_session
 from spectune.launch.systemd_service import SystemdService
 from spectune.launch.unit_name import UnitName
@@ -65,13 +67,17 @@ def _restore(path: Path) -> str:
     try:
         service = SystemdService(host, UnitName.parse(header.unit), is_user=header.is_user)
         log = journal_folder() / f"{header.id}.log"
-        proof = proof_of(service, adapter_of(header.engine), header.before, log)
-        told = finish_session(host, journal, proof, SystemClock())
+        adapter, outcome = adapter_of(header.engine), AS_BEFORE
+        proof = proof_of(service, adapter, header.before, log)
+        if is_committed(host, header):
+            outcome, proof = AS_APPLIED, running_proof(service, adapter, header.before, log)
+        told = finish_session(host, journal, proof, SystemClock(), outcome=outcome)
     finally:
         journal.release()
         host.close()
     run_here(header.after_restore, "--after-restore")
-    return f"{service.described} is given back: {told}"
+    what = "is given back" if outcome == AS_BEFORE else "keeps what was applied"
+    return f"{service.described} {what}: {told}"
 
 
 def _describe(header: JournalHeader) -> str:

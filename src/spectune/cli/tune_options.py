@@ -202,8 +202,11 @@ def _budget(found: argparse.Namespace) -> float | None:
 
 
 def _search(found: argparse.Namespace) -> SearchRule:
-    """The model by default; the grid where the user names the settings, unless they ask for the model."""
-    named = found.num_steps is not None or found.topk is not None
+    """The model by default; the grid where the user names the settings, unless they ask for the model.
+
+    The grid, too, for the small llama.cpp server: it begins with off, the likely answer there.
+    """
+    named = found.num_steps is not None or found.topk is not None or found.engine == "llamacpp"
     kind: Literal["grid", "model"] = found.search or ("grid" if named else "model")
     limits = [
         name for name in ("tolerance", "max_launches", "max_downtime") if getattr(found, name) is not None

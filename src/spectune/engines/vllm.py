@@ -1,7 +1,8 @@
 """The dialect of vLLM 0.20 to 0.33 (V1 engine).
 
 Proved by transcript: 0.26.0 on one H200, a dense model with EAGLE-3 and a hybrid MoE with MTP (settings,
-capacity, counters). Read from the source of 0.32.0: failure texts, shortcuts, files, what goes together.
+capacity, counters); 0.32.0 on a CPU, n-gram drafts (the same, and failures), where a whole study ran as well.
+Read from the source of 0.32.0: failure texts, shortcuts, files, what goes together.
 """
 
 import re
@@ -58,6 +59,11 @@ _SIGNS = (
         ),
         kind="unsupported",
         next_step="This combination cannot run in this version; leave the setting out.",
+    ),
+    Sign(
+        pattern=re.compile(r"^\s*Value error, "),
+        kind="bad_argument",
+        next_step="Correct the value in --speculative-config, or the flag that the message names.",
     ),
     *SIGNS,
 )

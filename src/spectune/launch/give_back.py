@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from spectune.clock import Clock
 from spectune.errors import ConfigError, LaunchError, LeaseLost, SpectuneError
 from spectune.launch import host_scripts
+from spectune.launch.systemd_launcher import growing_pauses
 from spectune.launch.systemd_service import SystemdService
 from spectune.launch.unit_lease import NotReachedYet, UnitLease
 
+AS_BEFORE, AS_APPLIED = "as before", "as applied"
 _POLL_S = 0.1
 _TRIES = 4
 
@@ -38,7 +40,13 @@ class Remains:
 
 
 def give_back(
-    lease: UnitLease, service: SystemdService, prove: Prove, clock: Clock, *, deadline_s: float
+    lease: UnitLease,
+    service: SystemdService,
+    prove: Prove,
+    clock: Clock,
+    *,
+    deadline_s: float,
+    outcome: str = AS_BEFORE,
 ) -> str:
     """Returns what the proof said.
 
@@ -48,6 +56,7 @@ def give_back(
         prove: called when the unit has its former state.
         clock: source of time.
         deadline_s: for one way back to the former state.
+        outcome: what the journal says at its end.
 
     Raises:
         SpectuneError: it could not be given back, or is not as it was; the message says which.
@@ -66,7 +75,7 @@ def give_back(
             f"proven: {error}"
         ) from error
     _finish(lease)
-    lease.journal.close("as before")
+    lease.journal.close(outcome)
     return told
 
 
@@ -87,11 +96,12 @@ def remains(lease: UnitLease) -> Remains:
 def wait_for_former_state(lease: UnitLease, clock: Clock, deadline_s: float) -> bool:
     """Whether the unit reaches its former state in time."""
     give_up_s = clock.monotonic_s() + deadline_s
+    pauses = growing_pauses()
     while clock.monotonic_s() < give_up_s:
         try:
             lease.change("check", host_scripts.CHECK)
         except NotReachedYet:
-            clock.sleep(_POLL_S)
+            clock.sleep(next(pauses))
         else:
             return True
     return False
@@ -130,10 +140,9 @@ def _after_others(lease: UnitLease, service: SystemdService, clock: Clock, deadl
             raise LaunchError(f"{service.described}: the watchdog has it for {deadline_s:g} s.")
         clock.sleep(_POLL_S)
     if left.has_given_up:
-        raise LaunchError(
-            f"{service.described}: the watchdog took the drop-in away but could not start the unit; see "
-            f"its log, start it by hand, remove {lease.header.folder}, then run `spectune restore`."
-        )
+        lease.step("take over", host_scripts.TAKE_OVER)
+        _undo(lease, service, clock, deadline_s)
+        return
     was_rebooted = service.facts().boot_id != lease.header.boot_id
     if left.has_drop_in or left.has_pending or was_rebooted:
         lease.take_again()

@@ -55,15 +55,15 @@ rm -f -- "$drop_in" "$drop_in.new"
 rmdir -- "${drop_in%/*}" 2>/dev/null
 if [ -f "$dir/kept" ]; then
   kept=$(cat "$dir/kept")
-  if [ -f "$kept/pending" ]; then
+  if [ -f "$kept/pending" ] && [ ! -f "$kept/committed" ]; then
     target=$(cat "$kept/target")
     if [ -f "$kept/previous" ]; then
       cp -p -- "$kept/previous" "$target.new" && mv -f -- "$target.new" "$target"
     else rm -f -- "$target"; rmdir -- "${target%/*}" 2>/dev/null
     fi
-    rm -f -- "$kept/pending"
     sync
   fi
+  rm -f -- "$kept/pending"
 fi
 ctl daemon-reload
 ctl reset-failed -- "$unit" 2>/dev/null
@@ -231,7 +231,7 @@ target=$1
 mkdir -p -- "$kept" || exit 1
 mkdir -p -m 755 -- "${target%/*}" || exit 1
 if [ ! -f "$kept/pending" ]; then
-  rm -f -- "$kept/previous"
+  rm -f -- "$kept/previous" "$kept/committed"
   if [ -f "$target" ]; then cp -p -- "$target" "$kept/previous" || exit 1; fi
   printf '%s\n' "$target" >"$kept/target"
   : >"$kept/pending"
@@ -258,10 +258,24 @@ COMMIT = (
     _OWNED
     + r"""
 kept=$(cat "$dir/kept")
+printf '%s\n' "$token" >"$kept/committed.new" && mv -f -- "$kept/committed.new" "$kept/committed" || exit 1
 rm -f -- "$kept/pending"
 sync
 rm -f -- "$dir/changed"
 note committed
+"""
+)
+
+# The watchdog gave up, `spectune restore` goes on in its place.
+TAKE_OVER = (
+    _HEAD
+    + r"""
+take
+[ -e "$dir/gave_up" ] && [ "$(cat "$dir/token")" = "watchdog-$token" ] || exit 76
+rm -f -- "$dir/gave_up"
+beat
+note "taken over"
+printf '%s\n' "$token" | put token
 """
 )
 

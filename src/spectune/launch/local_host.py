@@ -6,6 +6,7 @@ from spectune.domain.endpoint import Endpoint
 from spectune.errors import HostUnreachable, LaunchError
 from spectune.launch.host import HostAnswer
 
+_LET_END_S = 10.0
 SUDO = ("sudo", "-n", "--")
 
 
@@ -50,8 +51,16 @@ def run_words(argv: tuple[str, ...], *, stdin: str, timeout_s: float) -> HostAns
             process.kill()
             raise HostUnreachable(f"{argv[0]}: `an end within {timeout_s:g} s` must come.") from error
         except BaseException:
-            process.kill()
+            _let_end(process)
             raise
     return HostAnswer(
         status=process.returncode, stdout=out.decode(errors="replace"), stderr=err.decode(errors="replace")
     )
+
+
+def _let_end(process: subprocess.Popen[bytes]) -> None:
+    """A change that is being made when we are interrupted comes to its end."""
+    try:
+        process.communicate(timeout=_LET_END_S)
+    except (subprocess.TimeoutExpired, ValueError):
+        process.kill()

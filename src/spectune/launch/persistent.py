@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from spectune.clock import Clock
 from spectune.errors import ConfigError, LaunchError
 from spectune.launch import host_scripts
-from spectune.launch.give_back import Prove, wait_for_former_state
+from spectune.launch.give_back import AS_APPLIED, Prove, wait_for_former_state
+from spectune.launch.host import Host
+from spectune.launch.journal import JournalHeader
 from spectune.launch.service_session import ServiceSession
 from spectune.launch.systemd_service import PERSISTENT_DROP_IN, SystemdService, UnitPlaces
 from spectune.launch.systemd_unit import trial_drop_in
@@ -67,8 +69,16 @@ def apply_change(session: ServiceSession, change: PersistentChange, prove: Prove
     lease.step("commit", host_scripts.COMMIT)
     lease.end_signs_of_life()
     lease.step("finish", host_scripts.FINISH)
-    lease.journal.close("as applied")
+    lease.journal.close(AS_APPLIED)
     return told
+
+
+def is_committed(host: Host, header: JournalHeader) -> bool:
+    """Whether an interrupted `apply` had got as far as being kept."""
+    if header.kind != "apply":
+        return False
+    answer = host.run(("cat", "--", f"{header.kept}/committed"))
+    return answer.status == 0 and answer.stdout.strip() == header.token
 
 
 def _kept(service: SystemdService, places: UnitPlaces) -> str:

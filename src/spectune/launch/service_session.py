@@ -3,12 +3,13 @@
 import hashlib
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from spectune.clock import Clock
 from spectune.errors import ConfigError, LaunchError, SpectuneError
-from spectune.launch.give_back import Prove, give_back
+from spectune.launch.give_back import AS_BEFORE, Prove, give_back
 from spectune.launch.host import Host
 from spectune.launch.journal import Journal, JournalHeader, Kind
 from spectune.launch.systemd_launcher import SystemdLauncher, stop_timeout_s
@@ -105,20 +106,23 @@ def open_session(service: SystemdService, unit: Unit, journal: Journal, clock: C
     except ConfigError:
         journal.close("nothing was changed")
         raise
-    except SpectuneError:
-        journal.release()
+    except BaseException:
+        with suppress(SpectuneError):  # out of reach: the watchdog or `spectune restore` does it
+            _give_back(lease, service, lambda: "", clock, _STOP_S + _START_S)
         raise
     lease.keep_alive()
     return ServiceSession(service, unit, lease, clock)
 
 
-def finish_session(host: Host, journal: Journal, prove: Prove, clock: Clock) -> str:
+def finish_session(
+    host: Host, journal: Journal, prove: Prove, clock: Clock, *, outcome: str = AS_BEFORE
+) -> str:
     """Gives back what an interrupted session left; returns what the proof said."""
     header = journal.header
     service = SystemdService(host, UnitName.parse(header.unit), is_user=header.is_user)
     lease = UnitLease(host, journal, terms_of(header), clock)
     lease.keep_alive_if_held()
-    return _give_back(lease, service, prove, clock, _STOP_S + _START_S)
+    return _give_back(lease, service, prove, clock, _STOP_S + _START_S, outcome=outcome)
 
 
 def terms_of(header: JournalHeader) -> LeaseTerms:
@@ -135,11 +139,17 @@ def unit_digest(unit: Unit, token: str) -> str:
 
 
 def _give_back(
-    lease: UnitLease, service: SystemdService, prove: Prove, clock: Clock, deadline_s: float
+    lease: UnitLease,
+    service: SystemdService,
+    prove: Prove,
+    clock: Clock,
+    deadline_s: float,
+    *,
+    outcome: str = AS_BEFORE,
 ) -> str:
-    proof = _with_definition(lease, service, prove)
+    proof = _with_definition(lease, service, prove) if outcome == AS_BEFORE else prove
     try:
-        return give_back(lease, service, proof, clock, deadline_s=deadline_s)
+        return give_back(lease, service, proof, clock, deadline_s=deadline_s, outcome=outcome)
     finally:
         lease.end_signs_of_life()
         lease.journal.release()
@@ -151,7 +161,7 @@ def _with_definition(lease: UnitLease, service: SystemdService, prove: Prove) ->
     def proof() -> str:
         unit = service.unit()
         is_same = unit_digest(unit, lease.header.token) == lease.header.digest
-        if lease.header.kind == "tune" and not is_same:
+        if not is_same:
             raise LaunchError(
                 f"`ExecStart, environment and drop-ins are those from before` must hold, they differ now "
                 f"(drop-ins: {', '.join(unit.drop_ins) or 'none'}); did somebody edit the unit meanwhile?"

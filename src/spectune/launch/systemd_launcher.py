@@ -5,6 +5,7 @@ A start is four changes, each journalled and made under the lease: stop what run
 start. The log is the unit's own journal, copied into a file with secrets masked.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from spectune.clock import Clock
@@ -16,7 +17,7 @@ from spectune.launch.systemd_service import SystemdService, UnitState
 from spectune.launch.systemd_unit import Unit, trial_drop_in
 from spectune.launch.unit_lease import UnitLease
 
-_POLL_S = 0.05
+_FIRST_POLL_S, _LONGEST_POLL_S = 0.02, 0.5
 _START_S = 30.0
 
 
@@ -141,6 +142,7 @@ class SystemdLauncher:
 
     def _wait_begun(self, before: str) -> None:
         give_up_s = self._clock.monotonic_s() + _START_S
+        pauses = growing_pauses()
         while True:
             state = self._service.state()
             if state.invocation != before and state.invocation:
@@ -150,7 +152,7 @@ class SystemdLauncher:
                     f"{self._service.described}: `the unit starts` must hold, it stays {state.active} "
                     f"({state.sub}); a Condition…= of it may not hold."
                 )
-            self._clock.sleep(_POLL_S)
+            self._clock.sleep(next(pauses))
 
 
 class UnitLog:
@@ -184,9 +186,18 @@ class UnitLog:
         return text[-max_bytes:]
 
 
+def growing_pauses() -> Iterator[float]:
+    """Short ones at first, half a second in the end."""
+    pause_s = _FIRST_POLL_S
+    while True:
+        yield pause_s
+        pause_s = min(pause_s * 1.5, _LONGEST_POLL_S)
+
+
 def wait_until_down(service: SystemdService, deadline_s: float, clock: Clock) -> UnitState:
     """Waits until no process of the unit is left; raises LaunchError."""
     give_up_s = clock.monotonic_s() + deadline_s
+    pauses = growing_pauses()
     while True:
         state = service.state()
         if state.is_down:
@@ -196,7 +207,7 @@ def wait_until_down(service: SystemdService, deadline_s: float, clock: Clock) ->
                 f"{service.described}: `the unit stops within {deadline_s:g} s` must hold, it is "
                 f"{state.active} ({state.sub})."
             )
-        clock.sleep(_POLL_S)
+        clock.sleep(next(pauses))
 
 
 def stop_timeout_s(unit: Unit) -> float:

@@ -21,11 +21,13 @@ from spectune.domain.command import HttpRequest
 from spectune.domain.endpoint import Endpoint
 from spectune.errors import LaunchError, ServerUnreachable, SpectuneError
 from spectune.launch import host_scripts
+from spectune.launch.give_back import AS_APPLIED, AS_BEFORE
 from spectune.launch.host import Host, HostAnswer
 from spectune.launch.http_probe import fetch
 from spectune.launch.journal import Journal
 from spectune.launch.launcher import RunningServer
 from spectune.launch.local_host import LocalHost
+from spectune.launch.persistent import apply_change, change_to, is_committed
 from spectune.launch.service_session import (
     ServiceSession,
     SessionTerms,
@@ -171,6 +173,25 @@ def tune(job: Job) -> str:
     return told
 
 
+def apply(job: Job) -> str:
+    """Puts `--applied` behind the unit's arguments for good."""
+    host = TrapHost(job.host(), job)
+    service = SystemdService(host, UnitName.parse(job.unit), is_user=job.is_user)
+    unit = service.unit()
+    endpoint = Endpoint(host="127.0.0.1", port=job.port)
+    before = json.dumps(ask(host.reach(endpoint))["argv"])
+    TrapJournal.job = job
+    terms = SessionTerms(
+        kind="apply", study="s", ssh="", use_sudo=False, engine="stand-in", before=before,
+        orphan_timeout_s=job.timeout_s,
+    )  # fmt: skip
+    journal = TrapJournal.begin(job.folder, new_header(service, unit, terms, is_persistent=True))
+    session = open_session(service, unit, journal, CLOCK)
+    applied = replace(unit.command, argv=(*unit.command.argv, "--applied"))
+    change = change_to(service, unit.exec_line_for(applied))
+    return apply_change(session, change, lambda: str(ask(endpoint)["argv"]), CLOCK)
+
+
 def _trials(session: ServiceSession, job: Job, endpoint: Endpoint) -> None:
     launcher = session.launcher(job.folder / "logs")
     command = session.unit.command
@@ -202,7 +223,10 @@ def restore(job: Job) -> str:
             host = job.host()
             before = journal.header.before
             endpoint = Endpoint(host="127.0.0.1", port=job.port)
-            told = finish_session(host, journal, partial(prove, host, endpoint, before), CLOCK)
+            proof, outcome = partial(prove, host, endpoint, before), AS_BEFORE
+            if is_committed(host, journal.header):
+                proof, outcome = partial(prove, host, endpoint, ""), AS_APPLIED
+            told = finish_session(host, journal, proof, CLOCK, outcome=outcome)
             host.close()
     return told
 
@@ -228,7 +252,7 @@ def run_job(words: dict[str, object]) -> dict[str, object]:
     """Does it and tells how it ended."""
     job = Job(words)
     job.folder.mkdir(parents=True, exist_ok=True)
-    do = restore if words["do"] == "restore" else tune
+    do = {"restore": restore, "tune": tune, "apply": apply}[str(words["do"])]
     try:
         return {"told": do(job), "error": "", "moments": job.moments}
     except SpectuneError as error:

@@ -79,6 +79,12 @@ def _differences(then: EffectiveSettings, now: EffectiveSettings) -> list[str]:
         )
         if old != new
     ]
+    reported = now.covariates()
+    found += [
+        f"{name} was {old}, is {reported.get(name, 'not told')}"
+        for name, old in then.covariates().items()
+        if reported.get(name) != old
+    ]
     old_tokens, new_tokens = then.max_total_num_tokens or 0, now.max_total_num_tokens or 0
     if abs(old_tokens - new_tokens) > _SAME_TOKENS_SHARE * old_tokens:
         found.append(f"KV tokens were {old_tokens}, are {new_tokens}")

@@ -33,6 +33,7 @@ def test_thorough_has_no_budget() -> None:
 def test_the_llama_cpp_door_has_levels_of_its_own() -> None:
     options = parse_tune_options(["--engine", "llamacpp", "--model", "m.gguf"])
     assert (options.engine, options.model, options.concurrency) == ("llamacpp", "m.gguf", (1, 4))
+    assert options.search.kind == "grid"
     assert parse_tune_options(["--engine", "llamacpp", "--concurrency", "2"]).concurrency == (2,)
 
 

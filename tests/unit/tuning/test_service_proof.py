@@ -6,7 +6,7 @@ import pytest
 from spectune.clock import SystemClock
 from spectune.domain.command import Command
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.domain.trial import EffectiveSettings
+from spectune.domain.trial import EffectiveSettings, ReportedKey
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.errors import EngineNotReady, LaunchError
 from spectune.testing.simulation import running_simulation
@@ -40,6 +40,7 @@ def test_the_same_server_is_proven_and_another_is_not(tmp_path: Path) -> None:
         for differs in (
             replace(before, config=OFF),
             replace(before, max_running_requests=7),
+            replace(before, reported=(ReportedKey(name="dtype", value="fp8", kind="covariate"),)),
             replace(before, max_total_num_tokens=10 * (before.max_total_num_tokens or 1)),
         ):
             with pytest.raises(LaunchError, match="runs as before"):
