@@ -24,6 +24,7 @@ from spectune.cli.service_options import (
     read_place,
     read_terms,
 )
+from spectune.cli.streams import print_out
 from spectune.cli.wiring import answers_of, open_store
 from spectune.clock import SystemClock
 from spectune.domain.command import MASK
@@ -42,7 +43,7 @@ _NEWEST = "last"
 
 def run_apply(words: Sequence[str]) -> int:
     """Applies a winner or takes it back; returns the exit status."""
-    found = _parser().parse_args(list(words))
+    found = _parser().read(words)
     store = open_store(found.store or "")
     study = _study(store, found.study)
     if found.unit is None:
@@ -77,10 +78,9 @@ def _parser() -> Parser:
 def _apply(kept: KeptServer, change: PersistentChange, wanted: SpecConfig | None, study: str) -> int:
     service = kept.service
     if change.before == change.after:
-        sys.stdout.write(f"{service.described}: nothing to change, {change.path} is already so\n")
+        print_out(f"{service.described}: nothing to change, {change.path} is already so\n")
         return 0
-    sys.stdout.write(f"{service.described}: {change.path}\n{_diff(kept, change)}")
-    sys.stdout.flush()
+    print_out(f"{service.described}: {change.path}\n{_diff(kept, change)}")
     kept.check_quiet()
     confirm(f"{service.described} will be restarted with this.", is_confirmed=kept.terms.is_confirmed)
     place, terms = kept.terms.place, kept.terms
@@ -106,7 +106,7 @@ def _apply(kept: KeptServer, change: PersistentChange, wanted: SpecConfig | None
     finally:
         with undisturbed():
             run_here(terms.after_restore, "--after-restore")
-    sys.stdout.write(f"{service.described}: {told}\n")
+    print_out(f"{service.described}: {told}\n")
     return 0
 
 

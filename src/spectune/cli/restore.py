@@ -9,6 +9,7 @@ from spectune.cli.interruption import undisturbed
 from spectune.cli.kept_server import journal_folder, proof_of, run_here, running_proof
 from spectune.cli.options import Parser
 from spectune.cli.service_options import host_at
+from spectune.cli.streams import print_out
 from spectune.cli.wiring import adapter_of
 from spectune.clock import SystemClock
 from spectune.errors import SpectuneError
@@ -22,14 +23,14 @@ from spectune.launch.unit_name import UnitName
 
 def run_restore(words: Sequence[str]) -> int:
     """Finishes every unfinished journal; returns the exit status."""
-    found = _parser().parse_args(list(words))
+    found = _parser().read(words)
     paths = unfinished(journal_folder())
     if not paths:
-        sys.stdout.write("nothing to restore: every session was finished\n")
+        print_out("nothing to restore: every session was finished\n")
         return 0
     if found.list:
         for path in paths:
-            sys.stdout.write(f"{_describe(read_header(path))}\n")
+            print_out(f"{_describe(read_header(path))}\n")
         return 0
     status = 0
     for path in paths:
@@ -40,7 +41,7 @@ def run_restore(words: Sequence[str]) -> int:
             sys.stderr.write(f"spectune: {error}\n")
             status = 1
         else:
-            sys.stdout.write(f"{told}\n")
+            print_out(f"{told}\n")
     return status
 
 

@@ -328,7 +328,8 @@ def test_a_damaged_schema_is_said_to_be_damaged(store: SqliteStore) -> None:
         pass
     with contextlib.closing(sqlite3.connect(store.path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    store.path.write_bytes(store.path.read_bytes().replace(b"launch_by_study", b"launch_by_stud\xa1"))
+    damaged = store.path.read_bytes().replace(b"launch_by_study", b"launch_by_stud\xa1")
+    store.path.write_bytes(damaged.replace(b"CREATE INDEX", b"CREATE INDXX"))
     for look in (store.studies, lambda: store.history("study-1")):
         with pytest.raises(StoreError, match="damaged"):
             look()
