@@ -5,7 +5,7 @@ import shlex
 from spectune.analysis.answers import StudyAnswers, TrialAnswer, UnfinishedAnswer
 from spectune.analysis.comparison import CI_LEVEL, SpeedDifference
 from spectune.analysis.crossover import Crossover
-from spectune.analysis.winners import Rival, Winner
+from spectune.analysis.winners import Rival, Winner, effort
 from spectune.domain.spec_config import SpecConfig
 from spectune.metrics.summary import LevelSummary
 from spectune.report import numbers
@@ -54,7 +54,8 @@ def _identity(answers: StudyAnswers) -> tuple[str, ...]:
 def _speed_section(answers: StudyAnswers) -> Section:
     levels = answers.study.concurrency
     best = {(winner.config, winner.concurrency) for winner in answers.winners}
-    rows = [_speed_row(trial, levels, best) for trial in answers.trials]
+    ordered = sorted(answers.trials, key=lambda trial: effort(trial.trial.config))  # not as launched
+    rows = [_speed_row(trial, levels, best) for trial in ordered]
     rows += [_unfinished_row(unfinished, levels) for unfinished in answers.unfinished]
     head = ("setting", *(f"at {level}" for level in levels), "accept. length", "capacity", "outcome")
     notes = [f"{_BEST} best of its level"]
