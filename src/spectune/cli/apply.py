@@ -33,7 +33,7 @@ from spectune.errors import ConfigError
 from spectune.launch.give_back import Prove
 from spectune.launch.journal import Journal, last_header
 from spectune.launch.persistent import PersistentChange, apply_change, change_back, change_to
-from spectune.launch.service_session import SessionTerms, new_header, open_session
+from spectune.launch.service_session import new_header, open_session
 from spectune.launch.systemd_launcher import secrets_of
 from spectune.storage.sqlite_store import SqliteStore
 from spectune.tuning.service_proof import prove_applied
@@ -83,20 +83,11 @@ def _apply(kept: KeptServer, change: PersistentChange, wanted: SpecConfig | None
     print_out(f"{service.described}: {change.path}\n{_diff(kept, change)}")
     kept.check_quiet()
     confirm(f"{service.described} will be restarted with this.", is_confirmed=kept.terms.is_confirmed)
-    place, terms = kept.terms.place, kept.terms
+    terms = kept.terms
     header = new_header(
         service,
         kept.unit,
-        SessionTerms(
-            kind="apply",
-            study=study,
-            ssh=place.ssh,
-            use_sudo=place.use_sudo,
-            engine=kept.adapter.name,
-            before=kept.before,
-            orphan_timeout_s=terms.orphan_timeout_s,
-            after_restore=terms.after_restore,
-        ),
+        kept.session_terms("apply", study),
         is_persistent=True,
     )
     run_here(terms.before_stop, "--before-stop")

@@ -16,7 +16,7 @@ from spectune.cli.wiring import PreparedStudy, recognise
 from spectune.clock import SystemClock
 from spectune.engines.adapter import EngineAdapter
 from spectune.errors import ConfigError, LaunchError
-from spectune.launch.journal import Journal, JournalHeader
+from spectune.launch.journal import Journal, JournalHeader, Kind
 from spectune.launch.launcher import Launcher
 from spectune.launch.service_session import SessionTerms, new_header, open_session
 from spectune.launch.systemd_launcher import SystemdServer, UnitLog, secrets_of
@@ -76,24 +76,29 @@ class KeptServer:
             server = server_of(self.service, self.adapter, Path(os.devnull))
             check_serves_nobody(self.service, server, window_s=self.terms.quiet_s)
 
+    def session_terms(self, kind: Kind, study: str) -> SessionTerms:
+        """What the journal notes of this server for a session of this kind."""
+        place, terms = self.terms.place, self.terms
+        return SessionTerms(
+            kind=kind,
+            study=study,
+            ssh=place.ssh,
+            use_sudo=place.use_sudo,
+            engine=self.adapter.name,
+            before=self.before,
+            orphan_timeout_s=terms.orphan_timeout_s,
+            after_restore=terms.after_restore,
+        )
+
     @contextmanager
     def borrowed(self, study_id: str, log_folder: Path, max_downtime_s: float | None) -> Iterator[Launcher]:
         """A launcher on the unit; whatever happens inside, the unit is given back and that is proven."""
         limit_s = downtime_limit_s(max_downtime_s, self.terms.window, time.localtime())
-        place, terms = self.terms.place, self.terms
+        terms = self.terms
         header = new_header(
             self.service,
             self.unit,
-            SessionTerms(
-                kind="tune",
-                study=study_id,
-                ssh=place.ssh,
-                use_sudo=place.use_sudo,
-                engine=self.adapter.name,
-                before=self.before,
-                orphan_timeout_s=terms.orphan_timeout_s,
-                after_restore=terms.after_restore,
-            ),
+            self.session_terms("tune", study_id),
         )
         run_here(terms.before_stop, "--before-stop")
         try:

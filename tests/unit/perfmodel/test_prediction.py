@@ -1,41 +1,12 @@
-import numpy as np
-import pytest
+from collections.abc import Callable
 
-from spectune.perfmodel.evidence import Evidence, Setting, SpeedRow
-from spectune.perfmodel.prediction import CI_LEVEL, Prediction, predict
-from spectune.perfmodel.priors import DEFAULT_PRIOR
-from spectune.perfmodel.table import evidence_of, parse_table
+import numpy as np
+
+from spectune.perfmodel.evidence import Evidence, SpeedRow
+from spectune.perfmodel.prediction import CI_LEVEL, Prediction
 from spectune.testing.known_surface import make_cells, make_evidence, make_truth
 
-# Qwen3.5-122B, four settings, capacity read back at three (published).
-PUBLISHED = """
-num_steps,concurrency,output_tps,metric,max_running_requests
-1,1,122.9,request_tps,26
-2,1,182.7,request_tps,21
-3,1,234,request_tps,17
-4,1,277,request_tps,
-1,4,119,request_tps,26
-2,4,162,request_tps,21
-3,4,200,request_tps,17
-4,4,236,request_tps,
-3,16,1733,output_tps,17
-4,16,1596,output_tps,
-1,64,1566,output_tps,26
-2,64,1844,output_tps,21
-3,64,1914,output_tps,17
-4,64,1817,output_tps,
-"""
-
-
-def of(evidence: Evidence, steps: tuple[int, ...], levels: tuple[int, ...]) -> Prediction:
-    settings = [Setting.chain(k) for k in steps]
-    return predict(evidence, settings, levels, prior=DEFAULT_PRIOR, rng=np.random.default_rng(0))
-
-
-@pytest.fixture(scope="module")
-def published() -> Prediction:
-    rows = parse_table(PUBLISHED, "published.csv").rows
-    return of(evidence_of(rows, range(2, 6)), (1, 2, 3, 4), (1, 4, 16, 64))
+Predict = Callable[[Evidence, tuple[int, ...], tuple[int, ...]], Prediction]
 
 
 def test_measured_cells_are_told_from_predicted_ones(published: Prediction) -> None:
@@ -57,7 +28,7 @@ def test_winners_are_probable_and_cost_little(published: Prediction) -> None:
     assert all(w.probability > 0.9 and w.expected_loss < 0.01 for w in published.winners)
 
 
-def test_an_unmeasured_winner_is_never_certain() -> None:
+def test_an_unmeasured_winner_is_never_certain(of: Predict) -> None:
     theta = make_truth(0)
     theta[7:9] = 4.0, -6.0  # nearly all accepted: more steps are better
     prediction = of(make_evidence(theta, make_cells((1, 2), (1, 4))), (1, 2, 6), (1,))
@@ -67,7 +38,7 @@ def test_an_unmeasured_winner_is_never_certain() -> None:
     assert winner.probability <= 0.95
 
 
-def test_intervals_hold_the_stated_share_of_repeats() -> None:
+def test_intervals_hold_the_stated_share_of_repeats(of: Predict) -> None:
     theta = make_truth(9)
     cells = make_cells((1, 2, 4), (1, 8, 64))
     prediction = of(make_evidence(theta, cells), (1, 2, 4), (1, 8, 64))
@@ -76,7 +47,7 @@ def test_intervals_hold_the_stated_share_of_repeats() -> None:
     assert np.mean(inside) >= CI_LEVEL
 
 
-def test_texts_are_answered_apart() -> None:
+def test_texts_are_answered_apart(of: Predict) -> None:
     rows = [
         SpeedRow(cell=type(c)(setting=c.setting, concurrency=c.concurrency, workload=w), output_tps=y)
         for w, factor in (("chat", 1.0), ("code", 1.3))
