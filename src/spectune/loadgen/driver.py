@@ -37,7 +37,8 @@ class Abort:
     """Why a load was given up.
 
     Attributes:
-        kind: "dead": connections are refused; "hang": no event comes; "failing": request after request fails.
+        kind: "dead": connections are refused or break, one after the other; "hang": no event comes; "failing":
+            request after request fails.
         detail: one sentence.
     """
 
@@ -107,7 +108,7 @@ class _Load:
         self._waiting = deque((request, streamed_body(request, target)) for request in requests)
         self._concurrency, self._target, self._clock = concurrency, target, clock
         self._limits, self._request_done = limits, request_done
-        self._refused = self._failures = 0
+        self._refused = self._failures = self._lost = 0
         self._stop = asyncio.Event()
         self._in_flight: dict[int, RawStream] = {}
         self.sent: list[RawStream] = []
@@ -159,10 +160,15 @@ class _Load:
             stream.error, stream.is_unreadable = content.error, content.is_unreadable
         self._refused = self._refused + 1 if stream.is_refused else 0
         self._failures = self._failures + 1 if stream.error else 0
+        self._lost = self._lost + 1 if stream.is_lost else 0
         if self._refused >= self._limits.max_refused:
             self._give_up("dead", f"{self._refused} connections in a row were refused: {stream.error}")
         elif self._failures >= max(2 * self._concurrency, self._limits.min_failures):
-            self._give_up("failing", f"{self._failures} requests in a row failed; last: {stream.error}")
+            is_dead = self._lost == self._failures  # a dying server may reset before it refuses
+            self._give_up(
+                "dead" if is_dead else "failing",
+                f"{self._failures} requests in a row failed; last: {stream.error}",
+            )
 
     async def _watch(self, client: StreamClient) -> None:
         """Gives up when nothing comes while something is awaited."""

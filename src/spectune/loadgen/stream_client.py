@@ -48,6 +48,7 @@ class RawStream:
         error: "" or what went wrong.
         is_unreadable: whether what came back is not HTTP.
         is_refused: whether no connection could be made.
+        is_broken: whether the connection broke.
     """
 
     request: PlannedRequest
@@ -59,6 +60,12 @@ class RawStream:
     error: str = ""
     is_unreadable: bool = False
     is_refused: bool = False
+    is_broken: bool = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there was no connection, or it broke."""
+        return self.is_refused or self.is_broken
 
     @property
     def looks_complete(self) -> bool:
@@ -101,6 +108,7 @@ class StreamClient:
             stream.error, stream.is_unreadable = f"the answer is not HTTP: {ascii(str(error))[:120]}", True
         except (aiohttp.ClientError, OSError) as error:
             stream.error = f"connection lost: {type(error).__name__} {error!s:.120}".rstrip()
+            stream.is_broken = True
         except asyncio.CancelledError:
             stream.error = "given up: the level was aborted"
             raise

@@ -1,5 +1,7 @@
 import itertools
+import socket
 import socketserver
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -84,6 +86,25 @@ def test_a_dead_server_is_given_up_and_what_was_measured_is_kept(tmp_path: Path)
     assert run.abort.kind == "dead"
     assert sum(record.is_ok for record in run.records) >= 4
     assert any("connection" in record.error for record in run.records)
+
+
+def test_a_server_that_breaks_every_connection_is_dead_though_none_is_refused() -> None:
+    class Breaking(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Breaking) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        run = run_load(
+            pilot_requests(POOL.prompts[:40]),
+            concurrency=4,
+            target=LoadTarget(endpoint=Endpoint(host="127.0.0.1", port=server.server_address[1]), model=""),
+            clock=SystemClock(),
+        )
+        server.shutdown()
+    assert run.abort is not None
+    assert run.abort.kind == "dead"
+    assert len(run.records) < 40
 
 
 def test_a_hanging_server_is_given_up(tmp_path: Path) -> None:
