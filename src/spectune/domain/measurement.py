@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from spectune.domain.workload import Part
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
@@ -91,6 +93,7 @@ class LevelMeasurement:
         foreign_cpu_share: CPU time of processes that are not ours, steal included, as a share of one core.
         wall_s: length of the level, warm-up excluded.
         started_unix_s: when the level began.
+        part: which prompts were sent; measurements of two settings pair within one part.
     """
 
     concurrency: int
@@ -100,6 +103,7 @@ class LevelMeasurement:
     foreign_cpu_share: float | None
     wall_s: float
     started_unix_s: float
+    part: Part = "search"
 
 
 def _difference(now: int | None, then: int | None) -> int | None:

@@ -64,6 +64,32 @@ GRID_SEARCH = SearchRule()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProofRule:
+    """What is measured once the search has stopped, before anything is called recommended.
+
+    Attributes:
+        rounds: fresh launches of each finalist on fresh prompts; 0: the search's measurements stand alone.
+        refine: levels measured within each crossover, by the two settings that meet there.
+        has_schedule: whether a schedule of steps by batch size is started and measured.
+        has_equal_limits: whether off is measured at the limits speculation leaves, where they bind.
+        is_lossless: whether the outputs are checked against off's.
+        mix: (concurrency, share of time) the recommendation is for; empty: every level counts alike.
+        slo: latency limits as (name, seconds), such as ("ttft_p99", 0.5); empty for none.
+    """
+
+    rounds: int = 0
+    refine: int = 0
+    has_schedule: bool = False
+    has_equal_limits: bool = False
+    is_lossless: bool = False
+    mix: tuple[tuple[int, float], ...] = ()
+    slo: tuple[tuple[str, float], ...] = ()
+
+
+NO_PROOF = ProofRule()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """A question put to one server command.
 
@@ -78,6 +104,7 @@ class Study:
         budget_s: measuring seconds for the whole study; None for no limit.
         environment: what it runs on.
         search: how settings are chosen.
+        proof: what is measured before a setting is recommended.
     """
 
     id: str
@@ -90,6 +117,7 @@ class Study:
     budget_s: float | None
     environment: Environment
     search: SearchRule = GRID_SEARCH
+    proof: ProofRule = NO_PROOF
 
     def __post_init__(self) -> None:
         """Checks the levels; raises ConfigError."""

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Literal, NewType
 
 from spectune.domain.measurement import LevelMeasurement
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
+from spectune.domain.workload import Part
 
 TrialId = NewType("TrialId", int)
 Role = Literal["setting", "baseline", "repeat", "confirm", "schedule"]
@@ -15,18 +17,38 @@ FailureKind = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCell:
+    """One thing to measure on a running server: a level with one part's prompts."""
+
+    concurrency: int
+    part: Part = "search"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What the planner asks for.
 
     Attributes:
         id: number within the study, from 1, in order of launch.
-        config: the setting asked for.
+        config: the setting asked for; of a schedule, the chain with its most steps.
         role: why it is run.
+        cells: what is measured, in order; empty: every level of the study with the search's prompts.
+        schedule: steps by batch size instead of one setting; None for a fixed setting.
+        lever: flags set beside the setting, such as "--max-running-requests 34"; "" for none.
     """
 
     id: TrialId
     config: SpecConfig
     role: Role
+    cells: tuple[PlannedCell, ...] = ()
+    schedule: Schedule | None = None
+    lever: str = ""
+
+    @property
+    def label(self) -> str:
+        """A short name for tables: 'eagle 3', 'schedule 1-4:3,5-:0', 'off, --max-running-requests 34'."""
+        name = self.config.label if self.schedule is None else f"schedule {self.schedule.label}"
+        return f"{name}, {self.lever}" if self.lever else name
 
 
 KeyKind = Literal["requested", "covariate", "capacity"]
@@ -60,6 +82,7 @@ class EffectiveSettings:
         model: name of the served model, or "".
         reported: further keys the server reports, by kind.
         differs: how this arm had to differ from the others, or "".
+        schedule: steps by batch size in force; None where one setting holds for all.
     """
 
     config: SpecConfig
@@ -69,6 +92,7 @@ class EffectiveSettings:
     model: str = ""
     reported: tuple[ReportedKey, ...] = ()
     differs: str = ""
+    schedule: Schedule | None = None
 
     def covariates(self) -> dict[str, str]:
         """The declared covariates by name."""

@@ -1,8 +1,13 @@
 """What is sent: the question's prompts, lengths and sampling, and the decided list of requests."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from spectune.errors import ConfigError
+
+Part = Literal["search", "fresh", "ramp"]
+"""Which prompts a plan sends: those every setting is searched with, fresh ones for confirmation, or the
+load that goes up and down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +52,21 @@ class PlannedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
-    """The requests of one concurrency level (closed loop).
+    """The requests of one concurrency level (closed loop), or of a load that goes up and down.
 
     Attributes:
-        concurrency: requests kept in flight by the client.
+        concurrency: requests kept in flight by the client; of a ramp, the most.
         warmup: sent first and not counted.
         requests: the counted requests, in order.
+        part: which prompts they are.
+        ramp: (index of a request, requests in flight from it on), indexes ascending from 0; empty: constant.
     """
 
     concurrency: int
     warmup: tuple[PlannedRequest, ...]
     requests: tuple[PlannedRequest, ...]
+    part: Part = "search"
+    ramp: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         """Checks the plan; raises ConfigError."""
@@ -66,4 +75,9 @@ class LoadPlan:
         if len(self.requests) < self.concurrency:
             raise ConfigError(
                 f"level {self.concurrency}: `requests >= concurrency` must hold, got {len(self.requests)}."
+            )
+        if self.ramp and (self.ramp[0][0] != 0 or max(size for _, size in self.ramp) != self.concurrency):
+            raise ConfigError(
+                f"level {self.concurrency}: `its ramp begins with request 0 and peaks at the level` must hold, "
+                f"got {self.ramp}."
             )

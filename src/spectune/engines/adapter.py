@@ -9,6 +9,7 @@ from typing import Protocol, Self
 from spectune.domain.command import Command, HttpRequest
 from spectune.domain.endpoint import Endpoint
 from spectune.domain.measurement import SpecCounters
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings, FailureKind
 
@@ -54,6 +55,19 @@ class Prepared:
 
     command: Command
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """A command that runs a schedule.
+
+    Attributes:
+        command: what to start.
+        file_text: what has to be in the file the command names before it starts; "" where it names none.
+    """
+
+    command: Command
+    file_text: str = ""
 
 
 class EngineAdapter(Protocol):
@@ -110,6 +124,31 @@ class EngineAdapter(Protocol):
 
     def launch_args(self, command: Command, config: SpecConfig) -> tuple[str, ...]:
         """The flags a user would paste to get `config`; empty for off."""
+
+    def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
+        """Why the engine cannot run this schedule, or "" when it can.
+
+        Args:
+            command: as it stands.
+            config: the chain with the schedule's most steps; tells the method.
+            schedule: steps by batch size.
+        """
+
+    def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
+        """The command that runs a schedule which `check_schedule` lets pass.
+
+        Args:
+            command: as it stands.
+            config: the chain with the schedule's most steps; tells the method.
+            schedule: steps by batch size.
+            file: a path on the serving machine that the command may name, where the engine wants a file.
+        """
+
+    def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
+        """The command with these flags, each a `--name value` pair, in place of its own of those names."""
+
+    def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
+        """Flags that let it run so many requests at once; empty where there is no such flag."""
 
     def traits(self, command: Command, config: SpecConfig) -> frozenset[str]:
         """What known bugs depend on: words such as "topk>1" or "data-parallel" that hold for this arm."""

@@ -11,10 +11,11 @@ from typing import Self
 from spectune.domain.command import Command, HttpRequest
 from spectune.domain.endpoint import Endpoint
 from spectune.domain.measurement import SpecCounters
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.engines import openai
-from spectune.engines.adapter import Diagnosis, Prepared, ServerTraces
+from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
 from spectune.engines.failure import diagnose
 from spectune.engines.flags import flag_value, int_flag, without_flags
 from spectune.engines.json_answer import JsonAnswer
@@ -121,6 +122,27 @@ class EmbeddedAdapter:
             _NUM_DRAFT_TOKENS, str(config.num_draft_tokens),
         )  # fmt: skip
 
+    def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
+        """Any schedule of chains of any method."""
+        del schedule
+        return self.check(command, config)
+
+    def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
+        """`--speculative-schedule`; no file is needed."""
+        del file
+        argv = without_flags(command.argv, _SPECULATIVE)
+        words = (_ALGORITHM, ALGORITHMS[config.method], _SCHEDULE, schedule.label)
+        return Scheduled(command=Command(argv=argv + words, env=command.env))
+
+    def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
+        """The flags at the end, theirs taken out before."""
+        names = frozenset(flags[::2])
+        return Command(argv=without_flags(command.argv, names) + flags, env=command.env)
+
+    def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
+        """`--max-running-requests`."""
+        return ("--max-running-requests", str(max_running_requests))
+
     def traits(self, command: Command, config: SpecConfig) -> frozenset[str]:
         """None; no bug of it is catalogued."""
         del command, config
@@ -157,6 +179,7 @@ class EmbeddedAdapter:
             max_total_num_tokens=info.optional_int("max_total_num_tokens"),
             engine_version=info.optional_text("version") or "",
             model=info.optional_text("model_path") or "",
+            schedule=_effective_schedule(info),
         )
 
     def counters_request(self) -> HttpRequest:
@@ -233,6 +256,14 @@ def _effective_config(info: JsonAnswer) -> SpecConfig:
             topk=info.optional_int("speculative_eagle_topk") or 1,
             num_draft_tokens=info.optional_int("speculative_num_draft_tokens") or num_steps + 1,
         )
+    except ConfigError as error:
+        raise ProtocolError(f"/server_info: {error}") from error
+
+
+def _effective_schedule(info: JsonAnswer) -> Schedule | None:
+    text = info.optional_text("speculative_schedule")
+    try:
+        return Schedule.parse(text) if text else None
     except ConfigError as error:
         raise ProtocolError(f"/server_info: {error}") from error
 

@@ -13,10 +13,11 @@ from typing import Self
 from spectune.domain.command import Command, HttpRequest
 from spectune.domain.endpoint import Endpoint
 from spectune.domain.measurement import SpecCounters
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import EffectiveSettings, KeyKind, ReportedKey
 from spectune.engines import llamacpp_flags, openai
-from spectune.engines.adapter import Diagnosis, Prepared, ServerTraces
+from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
 from spectune.engines.json_answer import JsonAnswer
@@ -157,6 +158,25 @@ class LlamacppAdapter:
     def launch_args(self, command: Command, config: SpecConfig) -> tuple[str, ...]:
         """The setting's flags."""
         return llamacpp_flags.setting_flags(self._flags(command), config, is_old=self._is_old())
+
+    def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
+        """None can be run yet."""
+        del command, config
+        return f"schedule {schedule.label} cannot be started on {self.name} by this version of spectune."
+
+    def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
+        """The largest step alone; `check_schedule` lets none pass."""
+        del schedule, file
+        return Scheduled(command=self.command_for(command, config))
+
+    def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
+        """The flags after the last word, the command's own of those names taken out."""
+        own = self._flags(command)
+        return own.words.changed(own.places(*flags[::2]), flags)
+
+    def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
+        """The engine's own limit."""
+        return ("--parallel", str(max_running_requests))
 
     def traits(self, command: Command, config: SpecConfig) -> frozenset[str]:
         """Method and slots."""

@@ -12,10 +12,11 @@ from typing import Self
 from spectune.domain.command import Command, HttpRequest
 from spectune.domain.endpoint import Endpoint
 from spectune.domain.measurement import SpecCounters
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.engines import openai, vllm_answers, vllm_config
-from spectune.engines.adapter import Diagnosis, Prepared, ServerTraces
+from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import FlagRule, Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
 from spectune.engines.publishing import endpoint_of
@@ -157,6 +158,25 @@ class VllmAdapter:
     def launch_args(self, command: Command, config: SpecConfig) -> tuple[str, ...]:
         """`--speculative-config` with the command's own keys and `config`'s."""
         return vllm_config.setting_flags(self._flags(command), config)
+
+    def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
+        """None can be run yet."""
+        del command, config
+        return f"schedule {schedule.label} cannot be started on {self.name} by this version of spectune."
+
+    def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
+        """The largest step alone; `check_schedule` lets none pass."""
+        del schedule, file
+        return Scheduled(command=self.command_for(command, config))
+
+    def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
+        """The flags after the last word, the command's own of those names taken out."""
+        own = self._own_flags(command)
+        return own.words.changed(own.places(*flags[::2]), flags)
+
+    def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
+        """The engine's own limit."""
+        return (_MAX_SEQS, str(max_running_requests))
 
     def traits(self, command: Command, config: SpecConfig) -> frozenset[str]:
         """Method, schedule, parallelism."""

@@ -37,8 +37,8 @@ class Abort:
     """Why a load was given up.
 
     Attributes:
-        kind: "dead": connections are refused or break, one after the other; "hang": no event comes; "failing":
-            request after request fails.
+        kind: "dead": connections are refused or break, one after the other; "hang": no event comes;
+            "failing": request after request fails.
         detail: one sentence.
     """
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spectune.domain.measurement import LevelMeasurement, SpecCounters
+from spectune.domain.workload import Part
 from spectune.metrics.acceptance import acceptance_length, accepted_per_position, counter_faults
 from spectune.metrics.latency import e2e_s, tpot_s, ttft_s
 from spectune.metrics.quantiles import Quantiles, quantiles
@@ -54,6 +55,7 @@ class LevelSummary:
         foreign_cpu_share: CPU of processes that are not ours, as a share of one core; None if unread.
         disturbed: whether that share was above 10 %.
         attempt: 0, or 1 when the level was measured again.
+        part: which prompts were sent.
     """
 
     concurrency: int
@@ -78,6 +80,7 @@ class LevelSummary:
     foreign_cpu_share: float | None
     disturbed: bool
     attempt: int
+    part: Part = "search"
 
 
 def is_disturbed(level: LevelMeasurement) -> bool:
@@ -117,17 +120,19 @@ def summarise_level(level: LevelMeasurement) -> LevelSummary:
         foreign_cpu_share=level.foreign_cpu_share,
         disturbed=is_disturbed(level),
         attempt=level.attempt,
+        part=level.part,
     )
 
 
 def settle_levels(levels: Iterable[LevelMeasurement]) -> tuple[LevelMeasurement, ...]:
-    """One measurement per concurrency, ascending; of two the less disturbed, on a tie the later."""
-    chosen: dict[int, LevelMeasurement] = {}
+    """One measurement per concurrency and part, ascending; of two the less disturbed, on a tie the later."""
+    chosen: dict[tuple[int, Part], LevelMeasurement] = {}
     for level in sorted(levels, key=lambda level: level.attempt):
-        other = chosen.get(level.concurrency)
+        cell = (level.concurrency, level.part)
+        other = chosen.get(cell)
         if other is None or (level.foreign_cpu_share or 0.0) <= (other.foreign_cpu_share or 0.0):
-            chosen[level.concurrency] = level
-    return tuple(chosen[concurrency] for concurrency in sorted(chosen))
+            chosen[cell] = level
+    return tuple(chosen[cell] for cell in sorted(chosen))
 
 
 def _tokens_per_step(counters: SpecCounters | None, output_tokens: int) -> float | None:

@@ -35,7 +35,7 @@ SELECT sum(longest) FROM (
 )
 """
 _LEVELS_OF_TRIAL = """
-SELECT level.id, concurrency, attempt, counters, foreign_cpu_share, wall_s, started_unix_s
+SELECT level.id, concurrency, attempt, counters, foreign_cpu_share, wall_s, started_unix_s, part
 FROM level JOIN launch ON launch.id = level.launch_id
 WHERE launch.study_id = ? AND launch.trial_id = ? ORDER BY level.id
 """
@@ -101,8 +101,9 @@ def has_level(
     """Whether this measurement of the trial was appended before."""
     found = connection.execute(
         "SELECT count(*) FROM level JOIN launch ON launch.id = level.launch_id WHERE launch.study_id = ? "
-        "AND launch.trial_id = ? AND concurrency = ? AND attempt = ? AND level.started_unix_s = ?",
-        (study_id, trial_id, level.concurrency, level.attempt, level.started_unix_s),
+        "AND launch.trial_id = ? AND part = ? AND concurrency = ? AND attempt = ? "
+        "AND level.started_unix_s = ?",
+        (study_id, trial_id, level.part, level.concurrency, level.attempt, level.started_unix_s),
     ).fetchone()
     return bool(found[0])
 
@@ -113,7 +114,7 @@ def insert_level(
     """Appends a level and its requests."""
     inserted = connection.execute(
         "INSERT INTO level (launch_id, elapsed_s, concurrency, attempt, counters, foreign_cpu_share, wall_s, "
-        "started_unix_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        "started_unix_s, part) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (
             launch_id,
             elapsed_s,
@@ -123,6 +124,7 @@ def insert_level(
             level.foreign_cpu_share,
             level.wall_s,
             level.started_unix_s,
+            level.part,
         ),
     ).fetchone()
     connection.executemany(
@@ -194,6 +196,7 @@ def _read_unfinished(connection: sqlite3.Connection, study_id: str) -> tuple[Unf
 def _read_levels(
     connection: sqlite3.Connection, study_id: str, trial_id: int
 ) -> tuple[LevelMeasurement, ...]:
+    stored = connection.execute(_LEVELS_OF_TRIAL, (study_id, trial_id)).fetchall()
     return tuple(
         LevelMeasurement(
             concurrency=concurrency,
@@ -203,10 +206,9 @@ def _read_levels(
             foreign_cpu_share=share,
             wall_s=wall_s,
             started_unix_s=started_unix_s,
+            part=part,
         )
-        for level_id, concurrency, attempt, counters, share, wall_s, started_unix_s in connection.execute(
-            _LEVELS_OF_TRIAL, (study_id, trial_id)
-        ).fetchall()
+        for level_id, concurrency, attempt, counters, share, wall_s, started_unix_s, part in stored
     )
 
 

@@ -46,12 +46,9 @@ class SqliteStudyWriter:
         """Appends the load plans of all levels."""
         with self._transaction() as connection:
             connection.executemany(
-                "INSERT INTO load_plan (study_id, sitting_id, elapsed_s, concurrency, body) "
-                "VALUES (?, ?, ?, ?, ?)",
-                [
-                    (self._study_id, self._sitting_id, self._elapsed_s(), plan.concurrency, to_json(plan))
-                    for plan in plans
-                ],
+                "INSERT INTO load_plan (study_id, sitting_id, elapsed_s, part, concurrency, body) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                [(*self._now(), plan.part, plan.concurrency, to_json(plan)) for plan in plans],
             )
 
     def add_launch(self, trial: Trial) -> None:
@@ -118,6 +115,9 @@ class SqliteStudyWriter:
         ).fetchone()
         assert found[0] is not None, "add_launch comes before the launch's other facts"
         return int(found[0])
+
+    def _now(self) -> tuple[str, int, float]:
+        return self._study_id, self._sitting_id, self._elapsed_s()
 
     def _elapsed_s(self) -> float:
         return self._clock.monotonic_s() - self._began_s

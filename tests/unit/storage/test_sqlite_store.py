@@ -12,7 +12,9 @@ import pytest
 from spectune.domain.command import Command
 from spectune.domain.study import Study, StudyHistory
 from spectune.domain.trial import Infeasible, TrialOutcome, Void
+from spectune.domain.workload import Part
 from spectune.errors import SchemaTooNew, StoreError
+from spectune.storage.migrate import newest_version
 from spectune.storage.sqlite_store import SqliteStore, default_store_path
 from spectune.storage.store import StudyWriter
 from spectune.testing.recording import FakeClock
@@ -312,8 +314,24 @@ def test_stores_of_every_past_schema_are_opened(tmp_path: Path, dump: Path) -> N
         pass
 
 
-def test_there_is_a_dump_of_schema_1() -> None:
-    assert (STORES / "schema-1.sql").is_file()
+def test_there_is_a_dump_of_every_schema() -> None:
+    dumps = {path.name for path in STORES.glob("schema-*.sql")}
+    assert dumps == {f"schema-{number}.sql" for number in range(1, newest_version() + 1)}
+
+
+def test_a_level_may_be_there_once_per_part(store: SqliteStore) -> None:
+    study, trial = make_study(), make_completed(1, 0, {}).trial
+    parts: tuple[Part, ...] = ("search", "fresh", "ramp")
+    levels = tuple(replace(make_level(1, 100.0, num_requests=6), part=part) for part in parts)
+    plans = tuple(replace(make_plan(1, 6), part=part) for part in parts[:2])
+    with store.writing(study) as writer:
+        writer.add_plans(plans)
+        writer.add_launch(trial)
+        for level in levels:
+            writer.add_level(trial, level)
+    history = store.history(study.id)
+    assert history.plans == plans
+    assert history.unfinished[0].levels == levels
 
 
 def test_the_default_place_is_the_users_data_folder() -> None:
