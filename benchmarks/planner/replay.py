@@ -21,12 +21,14 @@ class Run:
     Attributes:
         regret: worst loss over levels of its recommendation after each launch, from the first.
         measured_regret: the same when only measured settings may be recommended.
-        stopped_after: launches it would have stopped after; all of them if it never stops by itself.
+        searched: launches it would have stopped searching after; all of them if it never stops by itself.
+        stopped_after: the same with off's launch, which no answer goes without: it is the baseline.
         threshold: loss that counts as found: 1 %, or what the noisy winners of the whole grid lose if more.
     """
 
     regret: tuple[float, ...]
     measured_regret: tuple[float, ...]
+    searched: int
     stopped_after: int
     threshold: float
 
@@ -39,7 +41,7 @@ class Run:
     @property
     def regret_at_stop(self) -> float:
         """Loss of the answer it stops with, measured settings only."""
-        return self.measured_regret[self.stopped_after - 1]
+        return self.measured_regret[self.searched - 1]
 
 
 def replay(table: PublishedTable, method: Method, seed: int) -> Run:
@@ -50,12 +52,14 @@ def replay(table: PublishedTable, method: Method, seed: int) -> Run:
     rows: list[SpeedRow] = []
     launched: list[Setting] = []
     regret, measured = [], []
-    stopped_after = 0
+    searched, stopped_after = 0, 0
     while len(launched) < len(table.settings):
         seen = Seen(table=table, rows=tuple(rows), launched=tuple(launched))
         setting = method.propose(seen)
         if setting is None:
-            stopped_after = stopped_after or len(launched)
+            if not searched:
+                searched = len(launched)
+                stopped_after = searched + sum(s.is_off for s in seen.waiting)
             setting = method.go_on(seen)
         launched.append(setting)
         rows += [SpeedRow(cell=c, output_tps=float(y)) for c, y in speeds.items() if c.setting == setting]
@@ -66,6 +70,7 @@ def replay(table: PublishedTable, method: Method, seed: int) -> Run:
     return Run(
         regret=tuple(regret),
         measured_regret=tuple(measured),
+        searched=searched or len(launched),
         stopped_after=stopped_after or len(launched),
         threshold=max(GOOD, worst_loss(table, recommend(Grid(), everything))),
     )

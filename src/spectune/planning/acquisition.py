@@ -75,21 +75,45 @@ def worth_of(
         candidate: what might be measured next.
         known: cells measured so far.
     """
-    read = readings(posterior, (candidate.choice,), candidate.concurrency)
-    then = known | {
-        cell
-        for cell in posterior.cells
-        if choice_of(cell) == candidate.choice and cell.concurrency in candidate.concurrency
-    }
-    values = [
-        value_of_reading(
-            utility(posterior, goal, choices),
-            read,
-            Allowed(now=settled(goal, choices, known), after=settled(goal, choices, then)),
-        )
-        for goal in goals
+    values = values_of(posterior, goals, choices, (candidate,), known)
+    return Worth(candidate=candidate, value=float(values.mean()))
+
+
+def values_of(
+    posterior: Posterior,
+    goals: Sequence[Goal],
+    choices: Sequence[Choice],
+    candidates: Sequence[Candidate],
+    known: frozenset[Cell],
+) -> Floats:
+    """Knowledge gradient of measuring all candidates, goal by goal, [goals]; arguments as of `worth_of`."""
+    places = [i for i, cell in enumerate(posterior.cells) if any(is_read(cell, c) for c in candidates)]
+    then = known | {posterior.cells[i] for i in places}
+    return np.array(
+        [
+            value_of_reading(
+                utility(posterior, goal, choices),
+                posterior.measured[:, _telling(posterior, goal, places)],
+                Allowed(now=settled(goal, choices, known), after=settled(goal, choices, then)),
+            )
+            for goal in goals
+        ]
+    )
+
+
+def is_read(cell: Cell, candidate: Candidate) -> bool:
+    """Whether measuring the candidate reads the cell."""
+    return choice_of(cell) == candidate.choice and cell.concurrency in candidate.concurrency
+
+
+def _telling(posterior: Posterior, goal: Goal, places: Sequence[int]) -> list[int]:
+    """The readings that bear on a goal: those of its own levels, or all where there are none."""
+    own = [
+        i
+        for i in places
+        if posterior.cells[i].workload == goal.workload and posterior.cells[i].concurrency in goal.concurrency
     ]
-    return Worth(candidate=candidate, value=float(np.mean(values)))
+    return own or list(places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

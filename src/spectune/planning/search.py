@@ -14,6 +14,7 @@ from spectune.perfmodel.priors import Prior
 from spectune.planning.acquisition import Candidate, Worth, worth_of
 from spectune.planning.candidates import opening
 from spectune.planning.goals import Choice, Goal, cells_of
+from spectune.planning.lookahead import Lookahead
 from spectune.planning.stopping import Budget, OpenGoal, reason_to_stop, stand_of
 
 NUM_DRAWS = 320
@@ -51,10 +52,17 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Launch this next, because."""
+    """Launch this next, because.
+
+    Attributes:
+        choice: what to launch.
+        why: the reason, for the user.
+        is_for_baseline: the search has its answer; off is launched only because it is the baseline.
+    """
 
     choice: Choice
     why: str
+    is_for_baseline: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +104,10 @@ def _next_or_stop(
     reason = reason_to_stop(stands, budget, len(situation.launched), situation.downtime_s)
     off = next((c for c in waiting if c.setting.is_off), None)
     if reason and off is not None and situation.needs_off and situation.has_room(budget):
-        return Launch(choice=off, why="the baseline without speculation")
+        return Launch(choice=off, why="the baseline without speculation", is_for_baseline=True)
     if reason or not waiting:
         return Finished(reason=reason or "every setting was launched")
-    return _best_launch(situation, posterior, waiting, stands)
+    return _best_launch(situation, posterior, waiting, stands, max(budget.tolerance, CONFIRM_VALUE))
 
 
 def rank(situation: Situation, posterior: Posterior, candidates: Sequence[Candidate]) -> tuple[Worth, ...]:
@@ -110,21 +118,46 @@ def rank(situation: Situation, posterior: Posterior, candidates: Sequence[Candid
 
 
 def _best_launch(
-    situation: Situation, posterior: Posterior, waiting: Sequence[Choice], stands: Sequence[OpenGoal]
+    situation: Situation,
+    posterior: Posterior,
+    waiting: Sequence[Choice],
+    stands: Sequence[OpenGoal],
+    tolerance: float,
 ) -> Launch:
-    levels = tuple(sorted({level for g in situation.goals for level in g.concurrency}))
-    restart_s, bench_s = situation.costs
-    candidates = [
-        Candidate(choice=c, concurrency=levels, restart_s=restart_s, bench_s=bench_s * len(levels))
-        for c in waiting
-    ]
-    ranked = rank(situation, posterior, candidates)
+    """Off first where it may win, as it is launched in any case; then from the smallest set that is enough."""
+    candidates = _candidates(situation, waiting)
+    free = [c for c in candidates if situation.needs_off and c.choice.setting.is_off]
+    ahead = Lookahead(
+        posterior=posterior,
+        goals=situation.goals,
+        choices=situation.choices,
+        known=frozenset(row.cell for row in situation.evidence.speeds),
+    )
+    for candidate in free:
+        gain = ahead.values((candidate,)).max()
+        if gain > tolerance:
+            return Launch(
+                choice=candidate.choice, why=f"the baseline, which may be faster by {gain:.1%}"
+            )
+    paid = [c for c in candidates if c not in free] or candidates
+    enough = ahead.enough(paid, tolerance)
+    ranked = rank(situation, posterior, enough.candidates if enough else paid)
     best = ranked[0]
     if best.value < CONFIRM_VALUE:
         unsure = max(stands, key=lambda s: s.open_loss)
         rival = unsure.rivals[0] if unsure.rivals else best.candidate.choice
         return Launch(choice=rival, why=f"to confirm the best setting of {unsure.goal.name}")
+    together = f", one of {len(enough.candidates)} that are enough" if enough else ""
     return Launch(
         choice=best.candidate.choice,
-        why=f"expected to gain {best.value:.1%}, the most per second of downtime",
+        why=f"expected to gain {best.value:.1%}, the most per second of downtime{together}",
     )
+
+
+def _candidates(situation: Situation, waiting: Sequence[Choice]) -> list[Candidate]:
+    levels = tuple(sorted({level for g in situation.goals for level in g.concurrency}))
+    restart_s, bench_s = situation.costs
+    return [
+        Candidate(choice=c, concurrency=levels, restart_s=restart_s, bench_s=bench_s * len(levels))
+        for c in waiting
+    ]
