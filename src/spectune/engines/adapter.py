@@ -107,6 +107,15 @@ class EngineAdapter(Protocol):
     def with_help(self, text: str) -> Self:
         """The same dialect, knowing what `help_command` printed."""
 
+    def with_version(self, version: str) -> Self:
+        """The same dialect, knowing the engine's version, as a server reported it."""
+
+    def with_schedule_file(self, text: str) -> Self:
+        """The same dialect, knowing `Scheduled.file_text`, which the started command names a file for.
+
+        Without it a schedule in a file cannot be read back.
+        """
+
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """The command with the covariates set that must not differ between arms."""
 
@@ -143,6 +152,9 @@ class EngineAdapter(Protocol):
             schedule: steps by batch size.
             file: a path on the serving machine that the command may name, where the engine wants a file.
         """
+
+    def schedule_refusal(self, log: str) -> str:
+        """The engine's own words in its log that it follows no schedule; "" where there are none."""
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The command with these flags, each a `--name value` pair, in place of its own of those names."""

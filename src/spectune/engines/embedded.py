@@ -69,6 +69,16 @@ class EmbeddedAdapter:
         del text
         return self
 
+    def with_version(self, version: str) -> Self:
+        """Itself."""
+        del version
+        return self
+
+    def with_schedule_file(self, text: str) -> Self:
+        """Itself: the schedule is in a flag."""
+        del text
+        return self
+
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """The command as it is: its limits do not depend on the setting."""
         del max_concurrency
@@ -89,6 +99,9 @@ class EmbeddedAdapter:
             raise ConfigError(
                 f"serve command: `{_ALGORITHM}` must be one of {', '.join(METHODS)}, got {algorithm!r}."
             )
+        schedule = flag_value(command.argv, _SCHEDULE)
+        if schedule is not None:
+            return SpecConfig.chain(method, Schedule.parse(schedule).max_steps)
         num_steps = int_flag(command.argv, _NUM_STEPS)
         topk = int_flag(command.argv, _TOPK)
         draft_tokens = int_flag(command.argv, _NUM_DRAFT_TOKENS)
@@ -123,8 +136,9 @@ class EmbeddedAdapter:
         )  # fmt: skip
 
     def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
-        """Any schedule of chains of any method."""
-        del schedule
+        """Any schedule of chains of any method that drafts somewhere."""
+        if config.topk > 1 or config.is_off:
+            return f"`chains are drafted` must hold for schedule {schedule.label}, got {config.label}."
         return self.check(command, config)
 
     def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
@@ -133,6 +147,11 @@ class EmbeddedAdapter:
         argv = without_flags(command.argv, _SPECULATIVE)
         words = (_ALGORITHM, ALGORITHMS[config.method], _SCHEDULE, schedule.label)
         return Scheduled(command=Command(argv=argv + words, env=command.env))
+
+    def schedule_refusal(self, log: str) -> str:
+        """It refuses none."""
+        del log
+        return ""
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags at the end, theirs taken out before."""

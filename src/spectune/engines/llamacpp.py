@@ -109,6 +109,16 @@ class LlamacppAdapter:
         """Tells builds with `--spec-` flags from older ones."""
         return replace(self, help_text=text)
 
+    def with_version(self, version: str) -> Self:
+        """Itself: `--help` tells the builds apart."""
+        del version
+        return self
+
+    def with_schedule_file(self, text: str) -> Self:
+        """Itself: it has no schedules."""
+        del text
+        return self
+
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """`--metrics` for the counters; a limit on slots below the levels is told, not changed."""
         flags = self._flags(command)
@@ -160,14 +170,22 @@ class LlamacppAdapter:
         return llamacpp_flags.setting_flags(self._flags(command), config, is_old=self._is_old())
 
     def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
-        """None can be run yet."""
+        """None: a draft length holds from launch to launch (b11434, source)."""
         del command, config
-        return f"schedule {schedule.label} cannot be started on {self.name} by this version of spectune."
+        return (
+            f"llama-server cannot change the draft length while it runs: {schedule.label} needs a launch per "
+            "range."
+        )
 
     def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
         """The largest step alone; `check_schedule` lets none pass."""
         del schedule, file
         return Scheduled(command=self.command_for(command, config))
+
+    def schedule_refusal(self, log: str) -> str:
+        """It has none to refuse."""
+        del log
+        return ""
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags after the last word, the command's own of those names taken out."""

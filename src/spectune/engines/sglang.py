@@ -14,11 +14,13 @@ from spectune.domain.measurement import SpecCounters
 from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings
-from spectune.engines import openai, sglang_flags
+from spectune.engines import openai, sglang_flags, sglang_schedule
 from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
+from spectune.engines.json_answer import JsonAnswer
 from spectune.engines.publishing import endpoint_of
+from spectune.engines.schedule_forms import adaptive_json
 from spectune.engines.sglang_answers import COVARIATES, read_counters, read_server_info
 from spectune.engines.words import engine_words, is_in_container
 from spectune.engines.yaml_arguments import file_arguments
@@ -76,6 +78,8 @@ class SglangAdapter:
     Attributes:
         config_text: of the YAML file that the command names, "" when there is none or it was not read.
         help_text: what `--help` printed, "" when it was not asked.
+        version: of the engine, "" when it is not known.
+        schedule_text: of the schedule's file that the command names, "" when there is none of ours.
     """
 
     name: str = "sglang"
@@ -84,6 +88,8 @@ class SglangAdapter:
     drain_s: float = 30.0
     config_text: str = ""
     help_text: str = ""
+    version: str = ""
+    schedule_text: str = ""
 
     def recognises(self, command: Command) -> bool:
         """`python -m sglang.launch_server` or `sglang serve`, at any place."""
@@ -107,6 +113,14 @@ class SglangAdapter:
     def with_help(self, text: str) -> Self:
         """Flags that `--help` does not show are not used."""
         return replace(self, help_text=text)
+
+    def with_version(self, version: str) -> Self:
+        """Tells which schedules it can run."""
+        return replace(self, version=version)
+
+    def with_schedule_file(self, text: str) -> Self:
+        """`/server_info` names the file only."""
+        return replace(self, schedule_text=text)
 
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """`--enable-metrics` for the counters, and one limit of running requests for all arms."""
@@ -158,14 +172,20 @@ class SglangAdapter:
         return sglang_flags.setting_flags(config)
 
     def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
-        """None can be run yet."""
-        del command, config
-        return f"schedule {schedule.label} cannot be started on {self.name} by this version of spectune."
+        """Chains of EAGLE and EAGLE-3 without what silently disables adaptive mode; see `sglang_schedule`."""
+        found = sglang_schedule.obstacle(
+            self._flags(command), config, schedule, version=self.version, help_text=self.help_text
+        )
+        return found or self.check(command, config)
 
     def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
-        """The largest step alone; `check_schedule` lets none pass."""
-        del schedule, file
-        return Scheduled(command=self.command_for(command, config))
+        """Adaptive mode with one candidate per range, started with the largest."""
+        changed = sglang_flags.changed(self._flags(command), config, file=file)
+        return Scheduled(command=changed, file_text=adaptive_json(schedule))
+
+    def schedule_refusal(self, log: str) -> str:
+        """Its "speculative_adaptive disabled: …"."""
+        return sglang_schedule.refusal(log)
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags after the last word, the command's own of those names taken out."""
@@ -205,11 +225,12 @@ class SglangAdapter:
         return (HttpRequest(method="GET", path="/server_info"),)
 
     def read_settings(self, command: Command, answers: tuple[str, ...], log: str) -> EffectiveSettings:
-        """All of it is in `/server_info`; what the command names itself is a declared covariate."""
-        del log
+        """`/server_info`; what the command names itself is a declared covariate."""
         flags = self._flags(command)
         declared = frozenset(name for name in COVARIATES if flags.has(f"--{name.replace('_', '-')}"))
-        return read_server_info(answers[0], declared=declared)
+        found = read_server_info(answers[0], declared=declared)
+        info = JsonAnswer(answers[0], source="/server_info")
+        return replace(found, schedule=sglang_schedule.in_force(info, log, self.schedule_text))
 
     def counters_request(self) -> HttpRequest:
         """`/metrics`."""

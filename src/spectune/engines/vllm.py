@@ -20,6 +20,7 @@ from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTrace
 from spectune.engines.arguments import FlagRule, Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
 from spectune.engines.publishing import endpoint_of
+from spectune.engines.schedule_forms import batch_size_rows, read_batch_size_rows
 from spectune.engines.words import engine_words, find_engine, is_image, is_module, program
 from spectune.engines.yaml_arguments import file_arguments
 from spectune.errors import ConfigError
@@ -117,6 +118,16 @@ class VllmAdapter:
         del text
         return self
 
+    def with_version(self, version: str) -> Self:
+        """Itself: a version without a key of its JSON refuses to start."""
+        del version
+        return self
+
+    def with_schedule_file(self, text: str) -> Self:
+        """Itself: a schedule is in the JSON."""
+        del text
+        return self
+
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """The command as it is: vLLM's limits do not depend on the setting. It must count, though."""
         del max_concurrency
@@ -160,14 +171,22 @@ class VllmAdapter:
         return vllm_config.setting_flags(self._flags(command), config)
 
     def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
-        """None can be run yet."""
-        del command, config
-        return f"schedule {schedule.label} cannot be started on {self.name} by this version of spectune."
+        """Any that drafts somewhere, but not under data parallelism, where vLLM drops it with a warning."""
+        if config.is_off:
+            return f"schedule {schedule.label}: `some range drafts` must hold, none does."
+        if "data-parallel" in self.traits(command, config):
+            return "vLLM drops num_speculative_tokens_per_batch_size under data parallelism."
+        return self.check(command, config)
 
     def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
-        """The largest step alone; `check_schedule` lets none pass."""
-        del schedule, file
-        return Scheduled(command=self.command_for(command, config))
+        """`num_speculative_tokens_per_batch_size` beside the most tokens; no file is needed."""
+        del file
+        rows = batch_size_rows(schedule)
+        return Scheduled(command=vllm_config.changed(self._flags(command), config, rows))
+
+    def schedule_refusal(self, log: str) -> str:
+        """Its "… Disabling num_speculative_tokens_per_batch_size …" (0.32, source)."""
+        return vllm_answers.schedule_refusal(log)
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags after the last word, the command's own of those names taken out."""
@@ -222,7 +241,9 @@ class VllmAdapter:
         if max_seqs is not None:
             declared["max_num_seqs"] = max_seqs
         method = vllm_config.method_of(asked) if asked else ""
-        return vllm_answers.read_settings(answers, log, asked_method=method, declared=declared)
+        found = vllm_answers.read_settings(answers, log, asked_method=method, declared=declared)
+        rows = None if vllm_answers.schedule_refusal(log) else vllm_config.schedule_rows(flags)
+        return replace(found, schedule=read_batch_size_rows(rows, most=found.config.num_steps))
 
     def counters_request(self) -> HttpRequest:
         """`/metrics`."""
