@@ -1,7 +1,10 @@
 """One trial: start → ready → read back → audit → measure every level → stop. Never leaves a server behind."""
 
+import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from spectune.clock import Clock
 from spectune.domain.command import Command
@@ -37,13 +40,13 @@ from spectune.metrics.summary import is_disturbed, settle_levels
 from spectune.tuning.audit import covariates_differ, settings_differ, speculation_differs
 from spectune.tuning.bench import Bench, ended, generation_probe, post_mortem, read_effective
 from spectune.tuning.live_traffic import foreign_requests
-from spectune.tuning.pilot import num_pilot_prompts, run_pilot
+from spectune.tuning.plan_book import PlanBook
 from spectune.tuning.progress import Progress
 from spectune.tuning.repeat_policy import RepeatPolicy
-from spectune.tuning.sizing import size_levels
 from spectune.tuning.trial_failure import TrialFailed, TrialVoid, masked, tail
-from spectune.workloads.load_plan import plan_levels
 from spectune.workloads.prompts import PromptPool
+
+_WORD = re.compile(r"[\w.]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class TrialSetup:
         hang_s: how long a server under load may give no event at all.
         read_cpu: tells CPU time, ours and all.
         is_shared: whether others may reach the server too, so that foreign requests are looked for.
+        files: folder for what a command has to name, such as a schedule's file.
     """
 
     adapter: EngineAdapter
@@ -75,6 +79,7 @@ class TrialSetup:
     hang_s: float = 20.0
     read_cpu: CpuReader = read_cpu
     is_shared: bool = False
+    files: Path = Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +88,7 @@ class TrialEvents:
 
     Attributes:
         progress: whoever watches.
-        keep_plans: called once, when the load plans are fixed, before the first level is measured.
+        keep_plans: called when load plans are fixed, before the first of them is sent.
         keep_level: called for each measured level at once, so that nothing measured is lost.
     """
 
@@ -99,14 +104,14 @@ class TrialRunner:
         """A runner; `plans` are those fixed in an earlier sitting, empty when none were."""
         self._setup = setup
         self._events = events
-        self._plans = plans
+        self._book = PlanBook(setup.pool, setup.concurrency, plans, events.keep_plans)
         self._repeats = RepeatPolicy()
         self._covariates: dict[str, str] = {}
 
     @property
     def plans(self) -> tuple[LoadPlan, ...]:
         """The load plans, empty before the first trial fixed them."""
-        return self._plans
+        return self._book.plans
 
     def __call__(self, trial: Trial) -> TrialOutcome:
         """Runs one trial; a server that fails is an outcome, not an exception.
@@ -117,7 +122,7 @@ class TrialRunner:
             ConfigError: the command or the workload cannot be used for any trial.
             LaunchError: the server would not go away.
         """
-        reason = self._setup.adapter.check(self._setup.command, trial.config)
+        reason = obstacle(self._setup.adapter, self._setup.command, trial)
         if reason:
             return Infeasible(trial=trial, reason=reason)
         outcome = self._run(trial)
@@ -126,7 +131,7 @@ class TrialRunner:
 
     def _run(self, trial: Trial) -> TrialOutcome:
         """One launch; a second one with less memory where the first had none left before any level."""
-        command = self._setup.adapter.command_for(self._setup.command, trial.config)
+        command = self._command_of(trial)
         self._events.progress.trial_started(trial)
         sitting = _Sitting(self, trial, Prepared(command=command))
         outcome = sitting.run()
@@ -138,10 +143,24 @@ class TrialRunner:
         self._events.progress.trial_started(trial)
         return _Sitting(self, trial, smaller).run()
 
-    def _check_covariates(self, effective: EffectiveSettings) -> None:
+    def _command_of(self, trial: Trial) -> Command:
+        """What to start for the trial; writes the file that a schedule may need."""
+        adapter, command = self._setup.adapter, self._setup.command
+        if trial.lever:
+            command = adapter.with_flags(command, tuple(shlex.split(trial.lever)))
+        if trial.schedule is None:
+            return adapter.command_for(command, trial.config)
+        file = self._setup.files / f"schedule-{trial.id:03d}.json"
+        found = adapter.scheduled(command, trial.config, trial.schedule, str(file))
+        if found.file_text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(found.file_text, encoding="utf-8")
+        return found.command
+
+    def _check_covariates(self, trial: Trial, effective: EffectiveSettings) -> None:
         """The first arm's covariates hold for all; one that had to differ says so and is left out."""
         found = effective.covariates()
-        if effective.differs:
+        if effective.differs or trial.lever:
             return
         difference = covariates_differ(self._covariates, found)
         if difference:
@@ -165,7 +184,7 @@ class _Sitting:
     def run(self) -> TrialOutcome:
         """Starts the server, measures it, stops it whatever happens."""
         started_s = self._setup.clock.monotonic_s()
-        name = f"trial-{self._trial.id:03d}-{self._trial.config.label.replace(' ', '-')}"
+        name = f"trial-{self._trial.id:03d}-{'-'.join(_WORD.findall(self._trial.label))}"
         name = f"{name}-less-memory" if self._differs else name
         try:
             server = self._setup.launcher.start(self._command, self._endpoint, name=name)
@@ -182,7 +201,7 @@ class _Sitting:
         try:
             bench, effective = self._make_ready(server, started_s)
             self._check_settings(effective)
-            for plan in self._fixed_plans(bench):
+            for plan in self._plans(bench):
                 level = self._measure_level(bench, plan)
                 self._check_speculation(effective, level)
                 self._check_alone(level)
@@ -237,13 +256,13 @@ class _Sitting:
         return bench, effective
 
     def _check_settings(self, effective: EffectiveSettings) -> None:
-        difference = settings_differ(self._trial.config, effective.config)
+        difference = settings_differ(self._trial, effective)
         if difference:
             raise TrialVoid(f"`requested = effective` must hold, but {difference}.")
-        self._runner._check_covariates(effective)  # noqa: SLF001  (same module)
+        self._runner._check_covariates(self._trial, effective)  # noqa: SLF001  (same module)
 
     def _check_speculation(self, effective: EffectiveSettings, level: LevelMeasurement) -> None:
-        difference = speculation_differs(effective.config, level.counters)
+        difference = speculation_differs(self._trial, effective, level.counters)
         if difference:
             raise TrialVoid(f"concurrency {level.concurrency}: {difference}.")
 
@@ -252,23 +271,16 @@ class _Sitting:
         if stranger:
             raise TrialVoid(f"concurrency {level.concurrency}: {stranger}.")
 
-    def _fixed_plans(self, bench: Bench) -> tuple[LoadPlan, ...]:
-        """The study's plans; the first trial that gets here sizes and fixes them."""
-        runner, setup = self._runner, self._setup
-        if not runner.plans:
-            readings = run_pilot(bench, setup.pool, setup.concurrency)
-            skip = num_pilot_prompts(setup.pool, setup.concurrency)
-            sizes = size_levels(
-                readings,
-                setup.concurrency,
-                budget_s=setup.budget_s,
-                num_settings=setup.max_settings,
-                launch_s=self._launch_s or 0.0,
-                num_prompts=len(setup.pool.prompts) - skip,
-            )
-            runner._plans = plan_levels(setup.pool, sizes, skip=skip)  # noqa: SLF001  (same module)
-            self._events.keep_plans(runner.plans)
-        return runner.plans
+    def _plans(self, bench: Bench) -> tuple[LoadPlan, ...]:
+        """What this trial measures; the first trial that gets here sizes and fixes the search's plans."""
+        book, setup = self._runner._book, self._setup  # noqa: SLF001  (same module)
+        book.size(
+            bench,
+            budget_s=setup.budget_s,
+            num_settings=setup.max_settings,
+            launch_s=self._launch_s or 0.0,
+        )
+        return book.of(self._trial)
 
     def _measure_level(self, bench: Bench, plan: LoadPlan) -> LevelMeasurement:
         """The level, measured once more when it was disturbed; the less disturbed one."""
@@ -329,6 +341,13 @@ class _Sitting:
         adapter, config = self._setup.adapter, self._trial.config
         version = self._effective.engine_version if self._effective is not None else ""
         return bugs_in_log(adapter.name, version, adapter.traits(self._command, config), log)
+
+
+def obstacle(adapter: EngineAdapter, command: Command, trial: Trial) -> str:
+    """Why the trial cannot be run, or ""; raises ConfigError when a flag is malformed."""
+    if trial.schedule is None:
+        return adapter.check(command, trial.config)
+    return adapter.check_schedule(command, trial.config, trial.schedule)
 
 
 def _stop(server: RunningServer) -> None:
