@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spectune.domain.command import Command
 from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.engines.adapter import EngineAdapter, ServerTraces
+from spectune.engines.adapter import EngineAdapter, EngineFacts, ServerTraces
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.engines.llamacpp import LlamacppAdapter
 from spectune.engines.sglang import SglangAdapter
@@ -166,7 +166,8 @@ def test_a_schedule_of_nothing_but_off_is_refused(case: Case) -> None:
 
 @every_case
 def test_a_version_and_a_file_do_not_change_what_is_recognised(case: Case) -> None:
-    known = case.adapter.with_version("99.0.0").with_schedule_file("{}")
+    known = case.adapter.knowing(EngineFacts(version="99.0.0", schedule_text="{}"))
+    assert known.facts.version == "99.0.0"
     assert known.recognises(case.command)
     assert known.base_config(case.command) == case.adapter.base_config(case.command)
 

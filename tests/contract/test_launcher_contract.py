@@ -52,6 +52,7 @@ def on_a_unit(box: SystemdBox, folder: Path) -> Iterator[Launcher]:
     session = open_session(service, unit, journal, CLOCK)
     yield session.launcher(folder / "logs")
     session.give_back(lambda: "")
+    assert service.host.run(("ls", service.places(service.facts()).runtime)).status != 0
     assert "sleep" in box.systemctl("status", "llm.service")
 
 
@@ -70,6 +71,19 @@ def test_a_server_lives_from_start_to_stop_and_frees_its_port(launcher: Launcher
         assert server.exit_status() is not None
         with pytest.raises(ServerUnreachable):
             fetch(server.endpoint, HEALTH, timeout_s=2)
+
+
+def test_a_file_is_there_for_the_server_and_readable(launcher: Launcher) -> None:
+    name = launcher.file_for("filed")
+    command = simulated_command()
+    server = launcher.start(command, ADAPTER.endpoint(command), name="filed", file_text='{"1": 3}')
+    try:
+        wait_until_ready(server, generation_probe(ADAPTER), deadline_s=20, clock=SystemClock())
+        seen = Path(f"/proc/{server.process_ids()[0]}/root{name}")  # as the server sees it
+        assert seen.read_text("utf-8") == '{"1": 3}'
+        assert seen.stat().st_mode & 0o004
+    finally:
+        server.stop()
 
 
 def test_two_servers_on_one_port_are_refused(launcher: Launcher) -> None:

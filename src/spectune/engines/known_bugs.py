@@ -131,7 +131,7 @@ KNOWN_BUGS = (
     KnownBug(
         engine="sglang",
         needs=frozenset({"schedule"}),
-        symptom="a schedule is dropped with a warning only: DP attention, multi-layer EAGLE, two-batch overlap.",
+        symptom="a schedule is dropped with a warning only, as beside DP attention or multi-layer EAGLE.",
         advice="Leave those flags out, or use a fixed setting.",
         log_pattern=r"speculative_adaptive disabled",
         is_handled=True,
@@ -155,7 +155,7 @@ KNOWN_BUGS = (
     KnownBug(
         engine="vllm",
         needs=frozenset({"schedule"}),
-        symptom="a schedule runs without full CUDA graphs under the V1 runner, about 14 % slower at one request.",
+        symptom="a schedule runs without full CUDA graphs under the V1 runner (14 % slower, one request).",
         advice="Try VLLM_USE_V2_MODEL_RUNNER=1, and compare with the best fixed setting.",
         thread="vllm-project/vllm#49548",
         log_pattern=r"Dynamic speculative decoding changes the target verification",

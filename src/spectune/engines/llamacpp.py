@@ -17,7 +17,7 @@ from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import EffectiveSettings, KeyKind, ReportedKey
 from spectune.engines import llamacpp_flags, openai
-from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
+from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
 from spectune.engines.json_answer import JsonAnswer
@@ -72,17 +72,17 @@ def starts(words: tuple[str, ...]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlamacppAdapter:
-    """See `EngineAdapter`.
-
-    Attributes:
-        help_text: what `--help` printed, "" when it was not asked.
-    """
+    """See `EngineAdapter`."""
 
     name: str = "llamacpp"
     ready_deadline_s: float = 600.0
     hang_s: float = 60.0
     drain_s: float = 10.0
-    help_text: str = ""
+    facts: EngineFacts = NO_FACTS
+
+    def knowing(self, facts: EngineFacts) -> Self:
+        """`--help` tells builds with `--spec-` flags from older ones."""
+        return replace(self, facts=facts)
 
     def recognises(self, command: Command) -> bool:
         """`llama-server` at any place."""
@@ -93,31 +93,12 @@ class LlamacppAdapter:
         del command
         return None
 
-    def with_config_text(self, text: str) -> Self:
-        """Itself."""
-        del text
-        return self
-
     def help_command(self, command: Command) -> Command | None:
         """The command with `--help` alone; not in a container or a shell's text, which would do more."""
         words = engine_words(command, starts, "llama.cpp")
         if words.shell_words or is_in_container(command.argv[: words.first]):
             return None
         return words.changed(frozenset(range(len(words.arguments))), ("--help",))
-
-    def with_help(self, text: str) -> Self:
-        """Tells builds with `--spec-` flags from older ones."""
-        return replace(self, help_text=text)
-
-    def with_version(self, version: str) -> Self:
-        """Itself: `--help` tells the builds apart."""
-        del version
-        return self
-
-    def with_schedule_file(self, text: str) -> Self:
-        """Itself: it has no schedules."""
-        del text
-        return self
 
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """`--metrics` for the counters; a limit on slots below the levels is told, not changed."""
@@ -270,7 +251,7 @@ class LlamacppAdapter:
         return Flags(words=engine_words(command, starts, "llama.cpp"), rule=llamacpp_flags.RULE)
 
     def _is_old(self) -> bool:
-        return bool(self.help_text) and llamacpp_flags.DRAFT_MAX not in self.help_text
+        return bool(self.facts.help_text) and llamacpp_flags.DRAFT_MAX not in self.facts.help_text
 
 
 def read_metrics(body: str) -> SpecCounters | None:

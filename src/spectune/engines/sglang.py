@@ -15,7 +15,7 @@ from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.engines import openai, sglang_flags, sglang_schedule
-from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
+from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
 from spectune.engines.json_answer import JsonAnswer
@@ -73,23 +73,17 @@ _SIGNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SglangAdapter:
-    """See `EngineAdapter`.
-
-    Attributes:
-        config_text: of the YAML file that the command names, "" when there is none or it was not read.
-        help_text: what `--help` printed, "" when it was not asked.
-        version: of the engine, "" when it is not known.
-        schedule_text: of the schedule's file that the command names, "" when there is none of ours.
-    """
+    """See `EngineAdapter`."""
 
     name: str = "sglang"
     ready_deadline_s: float = 1800.0
     hang_s: float = 120.0
     drain_s: float = 30.0
-    config_text: str = ""
-    help_text: str = ""
-    version: str = ""
-    schedule_text: str = ""
+    facts: EngineFacts = NO_FACTS
+
+    def knowing(self, facts: EngineFacts) -> Self:
+        """Flags of a file count where the command does not name them; `--help` and version bound the rest."""
+        return replace(self, facts=facts)
 
     def recognises(self, command: Command) -> bool:
         """`python -m sglang.launch_server` or `sglang serve`, at any place."""
@@ -99,28 +93,12 @@ class SglangAdapter:
         """The value of `--config`."""
         return self._own_flags(command).value("--config")
 
-    def with_config_text(self, text: str) -> Self:
-        """Flags of the file count where the command does not name them."""
-        return replace(self, config_text=text)
-
     def help_command(self, command: Command) -> Command | None:
         """The command with `--help` alone; not in a container or a shell's text, which would do more."""
         words = engine_words(command, sglang_flags.starts, "SGLang")
         if words.shell_words or is_in_container(command.argv[: words.first]):
             return None
         return words.changed(frozenset(range(len(words.arguments))), ("--help",))
-
-    def with_help(self, text: str) -> Self:
-        """Flags that `--help` does not show are not used."""
-        return replace(self, help_text=text)
-
-    def with_version(self, version: str) -> Self:
-        """Tells which schedules it can run."""
-        return replace(self, version=version)
-
-    def with_schedule_file(self, text: str) -> Self:
-        """`/server_info` names the file only."""
-        return replace(self, schedule_text=text)
 
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """`--enable-metrics` for the counters, and one limit of running requests for all arms."""
@@ -174,8 +152,11 @@ class SglangAdapter:
     def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
         """Chains of EAGLE and EAGLE-3 without what silently disables adaptive mode; see `sglang_schedule`."""
         found = sglang_schedule.obstacle(
-            self._flags(command), config, schedule, version=self.version, help_text=self.help_text
+            self._flags(command), config, schedule, version=self.facts.version, help_text=self.facts.help_text
         )
+        words = self._own_flags(command).words
+        if not found and is_in_container(words.command.argv[: words.first]):
+            return "the schedule's file, written beside the container, is not seen inside it."
         return found or self.check(command, config)
 
     def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
@@ -230,7 +211,7 @@ class SglangAdapter:
         declared = frozenset(name for name in COVARIATES if flags.has(f"--{name.replace('_', '-')}"))
         found = read_server_info(answers[0], declared=declared)
         info = JsonAnswer(answers[0], source="/server_info")
-        return replace(found, schedule=sglang_schedule.in_force(info, log, self.schedule_text))
+        return replace(found, schedule=sglang_schedule.in_force(info, log, self.facts.schedule_text))
 
     def counters_request(self) -> HttpRequest:
         """`/metrics`."""
@@ -272,15 +253,15 @@ class SglangAdapter:
     def _flags(self, command: Command) -> Flags:
         flags = self._own_flags(command)
         path = flags.value("--config")
-        if path is None or not self.config_text:
+        if path is None or not self.facts.config_text:
             return flags
-        return replace(flags, file=file_arguments(self.config_text, path))
+        return replace(flags, file=file_arguments(self.facts.config_text, path))
 
     def _lacks(self, config: SpecConfig) -> str:
-        if not self.help_text:
+        if not self.facts.help_text:
             return ""
         used = [word for word in sglang_flags.setting_flags(config) if word.startswith("--")]
-        missing = [flag for flag in used if flag not in self.help_text]
+        missing = [flag for flag in used if flag not in self.facts.help_text]
         return f"this SGLang's --help does not name {missing[0]}." if missing else ""
 
 

@@ -16,7 +16,7 @@ from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.engines import openai, vllm_answers, vllm_config
-from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
+from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import FlagRule, Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
 from spectune.engines.publishing import endpoint_of
@@ -84,17 +84,17 @@ def starts(words: tuple[str, ...]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VllmAdapter:
-    """See `EngineAdapter`.
-
-    Attributes:
-        config_text: of the YAML file that the command names, "" when there is none or it was not read.
-    """
+    """See `EngineAdapter`."""
 
     name: str = "vllm"
     ready_deadline_s: float = 1800.0
     hang_s: float = 120.0
     drain_s: float = 20.0
-    config_text: str = ""
+    facts: EngineFacts = NO_FACTS
+
+    def knowing(self, facts: EngineFacts) -> Self:
+        """Flags of a file count where the command does not name them."""
+        return replace(self, facts=facts)
 
     def recognises(self, command: Command) -> bool:
         """`vllm serve` and its older and containerised forms, at any place."""
@@ -104,29 +104,10 @@ class VllmAdapter:
         """The value of `--config`."""
         return self._own_flags(command).value("--config")
 
-    def with_config_text(self, text: str) -> Self:
-        """Flags of the file count where the command does not name them."""
-        return replace(self, config_text=text)
-
     def help_command(self, command: Command) -> Command | None:
         """None: every version has `--speculative-config`, and its help does not list the keys."""
         del command
         return None
-
-    def with_help(self, text: str) -> Self:
-        """Itself."""
-        del text
-        return self
-
-    def with_version(self, version: str) -> Self:
-        """Itself: a version without a key of its JSON refuses to start."""
-        del version
-        return self
-
-    def with_schedule_file(self, text: str) -> Self:
-        """Itself: a schedule is in the JSON."""
-        del text
-        return self
 
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """The command as it is: vLLM's limits do not depend on the setting. It must count, though."""
@@ -287,9 +268,9 @@ class VllmAdapter:
     def _flags(self, command: Command) -> Flags:
         flags = self._own_flags(command)
         path = flags.value("--config")
-        if path is None or not self.config_text:
+        if path is None or not self.facts.config_text:
             return flags
-        return replace(flags, file=file_arguments(self.config_text, path))
+        return replace(flags, file=file_arguments(self.facts.config_text, path))
 
 
 def _lora_obstacle(flags: Flags, config: SpecConfig) -> str:

@@ -6,6 +6,7 @@ import pytest
 from spectune.domain.command import Command
 from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
+from spectune.engines.adapter import EngineFacts
 from spectune.engines.json_answer import JsonAnswer
 from spectune.engines.schedule_forms import adaptive_json
 from spectune.engines.sglang import SglangAdapter
@@ -36,15 +37,20 @@ def info(*, is_on: object) -> JsonAnswer:
     ],
 )
 def test_old_versions_say_which_is_new_enough(version: str, part: str) -> None:
-    adapter = SglangAdapter().with_version(version)
+    adapter = SglangAdapter().knowing(EngineFacts(version=version))
     assert part in adapter.check_schedule(COMMAND, EAGLE3, SCHEDULE)
 
 
 def test_new_and_unknown_versions_run_it() -> None:
     for version in ("", "0.5.15", "0.5.23"):
-        assert SglangAdapter().with_version(version).check_schedule(COMMAND, EAGLE3, SCHEDULE) == ""
+        assert (
+            SglangAdapter().knowing(EngineFacts(version=version)).check_schedule(COMMAND, EAGLE3, SCHEDULE)
+            == ""
+        )
     positive = Schedule.of((1, 4, 3), (5, None, 1))
-    assert SglangAdapter().with_version("0.5.13").check_schedule(COMMAND, EAGLE3, positive) == ""
+    assert (
+        SglangAdapter().knowing(EngineFacts(version="0.5.13")).check_schedule(COMMAND, EAGLE3, positive) == ""
+    )
 
 
 @pytest.mark.parametrize("flag", DISABLING)
@@ -58,7 +64,7 @@ def test_other_methods_trees_and_builds_without_the_flag_are_refused() -> None:
     assert "ngram" in adapter.check_schedule(COMMAND, SpecConfig.chain("ngram", 3), SCHEDULE)
     tree = SpecConfig(method="eagle3", num_steps=3, topk=2, num_draft_tokens=6)
     assert "topk" in adapter.check_schedule(COMMAND, tree, SCHEDULE)
-    old = adapter.with_help("--speculative-algorithm --speculative-num-steps")
+    old = adapter.knowing(EngineFacts(help_text="--speculative-algorithm --speculative-num-steps"))
     assert "--speculative-adaptive-config" in old.check_schedule(COMMAND, EAGLE3, SCHEDULE)
 
 
@@ -83,7 +89,7 @@ def test_a_step_that_was_not_built_is_not_in_force() -> None:
 
 def test_a_recorded_server_tells_its_schedule() -> None:
     text = (RECORDED / "adapt.json").read_text("utf-8")
-    adapter = SglangAdapter().with_schedule_file(text)
+    adapter = SglangAdapter().knowing(EngineFacts(schedule_text=text))
     answers = ((RECORDED / "server_info.json").read_text("utf-8"),)
     found = adapter.read_settings(COMMAND, answers, (RECORDED / "states.log").read_text("utf-8"))
     assert found.config == SpecConfig.chain("eagle3", 4)

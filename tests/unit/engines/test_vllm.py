@@ -5,7 +5,7 @@ import pytest
 from spectune.domain.command import Command
 from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.engines.adapter import ServerTraces
+from spectune.engines.adapter import EngineFacts, ServerTraces
 from spectune.engines.vllm import VllmAdapter
 from spectune.errors import ConfigError
 
@@ -89,8 +89,12 @@ def test_traits_are_those_that_bugs_depend_on() -> None:
 
 
 def test_a_file_of_flags_counts_and_is_written_out_when_it_must_change() -> None:
-    adapter = ADAPTER.with_config_text(
-        "port: 7\nspeculative-config:\n  method: eagle3\n  model: d\n  num_speculative_tokens: 3\n"
+    adapter = ADAPTER.knowing(
+        EngineFacts(
+            config_text=(
+                "port: 7\nspeculative-config:\n  method: eagle3\n  model: d\n  num_speculative_tokens: 3\n"
+            )
+        )
     )
     given = command("--config", "c.yaml")
     assert adapter.base_config(given) == SpecConfig.chain("eagle3", 3)
@@ -111,8 +115,8 @@ def test_kernels_compiled_while_it_serves_are_counted() -> None:
 
 SCHEDULE = Schedule.of((1, 4, 3), (5, None, 0))
 DROPPED = (
-    "WARNING [vllm.py:1066] Dynamic speculative decoding is not supported with data parallelism because ranks "
-    "diverge. Disabling num_speculative_tokens_per_batch_size and falling back to static."
+    "WARNING [vllm.py:1066] Dynamic speculative decoding is not supported with data parallelism because "
+    "ranks diverge. Disabling num_speculative_tokens_per_batch_size and falling back to static."
 )
 
 
