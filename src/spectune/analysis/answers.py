@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from typing import Literal, TypeGuard, assert_never
 
 from spectune.analysis.comparison import measure_level
 from spectune.analysis.crossover import Crossover, find_crossovers
@@ -111,7 +111,7 @@ def answer(history: StudyHistory, launch_args: Callable[[SpecConfig], tuple[str,
         history: everything that was measured.
         launch_args: the engine's flags for a setting.
     """
-    levels = _measured_levels(history)
+    levels = measured_levels(history)
     winners = find_winners(levels, history.study.concurrency)
     chosen = choose_setting(levels, history.study.concurrency)
     trials = tuple(_trial_answer(outcome) for outcome in history.outcomes)
@@ -128,16 +128,24 @@ def answer(history: StudyHistory, launch_args: Callable[[SpecConfig], tuple[str,
     )
 
 
-def _measured_levels(history: StudyHistory) -> LevelsByConfig:
-    """Levels that count for winners: of completed trials, with a speed; a setting's first trial."""
+def measured_levels(history: StudyHistory) -> LevelsByConfig:
+    """Levels that count for winners: of completed trials of fixed settings; the first trial's."""
     found: LevelsByConfig = {}
     for outcome in history.outcomes:
-        if isinstance(outcome, Completed) and outcome.trial.config not in found:
+        if _is_of_a_setting(outcome) and outcome.trial.config not in found:
             measured = [measure_level(level) for level in settle_levels(outcome.levels)]
             found[outcome.trial.config] = {
-                level.summary.concurrency: level for level in measured if level.summary.output_tps
+                level.summary.concurrency: level
+                for level in measured
+                if level.summary.output_tps and level.summary.part == "search"
             }
     return found
+
+
+def _is_of_a_setting(outcome: TrialOutcome) -> TypeGuard[Completed]:
+    """Whether it tells the speed of a fixed setting at its own capacity."""
+    trial = outcome.trial
+    return isinstance(outcome, Completed) and trial.schedule is None and not trial.lever
 
 
 def _trial_answer(outcome: TrialOutcome) -> TrialAnswer:

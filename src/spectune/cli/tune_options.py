@@ -13,8 +13,9 @@ from spectune.cli.options import (
     parse_seconds,
     parse_share,
 )
+from spectune.cli.proof_options import PROOF, add_proof_arguments, read_proof
 from spectune.cli.service_options import ServiceTerms, add_terms_arguments, add_unit_arguments, read_terms
-from spectune.domain.study import SearchRule
+from spectune.domain.study import ProofRule, SearchRule
 from spectune.errors import ConfigError
 
 DEFAULT_BUDGET_S = 200.0
@@ -30,7 +31,8 @@ ENGINES = ("embedded", "llamacpp")
 DEFAULT_TOLERANCE = 0.005
 NEWEST = "last"
 _QUESTION = (
-    "engine", "model", "workload", "concurrency", "seed", "num_steps", "method", "topk", "num_draft_tokens",
+    "engine", "model", "workload", "concurrency", "seed", "num_steps", "method", "methods", "topk",
+    "num_draft_tokens",
 )  # fmt: skip
 _EFFORT = ("search", "tolerance", "max_launches", "max_downtime")
 
@@ -56,7 +58,7 @@ class TuneOptions:
         num_steps: settings to try; None for the default search.
         engine: what is tuned without a serve command; "" for the embedded engine.
         model: GGUF file for `--engine llamacpp`; "" for its small one.
-        method: None takes the serve command's own, else what it offers.
+        methods: to try one after the other; empty takes the serve command's own, else what it offers.
         topk: branches per draft step.
         num_draft_tokens: for topk > 1; None takes the engine's rule.
         json_file: where the JSON goes, "-" for stdout; "" for nowhere.
@@ -65,6 +67,7 @@ class TuneOptions:
         resume: study to go on with, `NEWEST` for the newest interrupted one; "" to begin a new one.
         is_dry_run: print the plan only.
         search: how settings are chosen, and when to stop.
+        proof: what is measured before a setting is recommended.
         budget_s: measuring seconds; None for no limit.
         seed: seed of the built-in workload.
         command: serve command; empty for the embedded engine.
@@ -77,7 +80,7 @@ class TuneOptions:
     num_steps: tuple[int, ...] | None
     engine: str
     model: str
-    method: str | None
+    methods: tuple[str, ...]
     topk: int
     num_draft_tokens: int | None
     json_file: str
@@ -86,6 +89,7 @@ class TuneOptions:
     resume: str
     is_dry_run: bool
     search: SearchRule
+    proof: ProofRule
     budget_s: float | None
     seed: int
     command: tuple[str, ...]
@@ -97,13 +101,14 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
     """The options of the words after `tune`; raises ConfigError."""
     own, command = _split_command(words)
     found = _parser().read(own)
+    proof = read_proof(found, is_thorough=found.thorough)
     options = TuneOptions(
         workload=found.workload or DEFAULT_WORKLOAD,
-        concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine),
+        concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine, proof),
         num_steps=_numbers(found.num_steps, "--num-steps", 0),
         engine=found.engine or "",
         model=found.model or "",
-        method=found.method,
+        methods=_methods(found),
         topk=_count(found.topk, "--topk", 1) or 1,
         num_draft_tokens=_count(found.num_draft_tokens, "--num-draft-tokens", 1),
         json_file=found.json or "",
@@ -112,6 +117,7 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
         resume=found.resume or "",
         is_dry_run=found.dry_run,
         search=_search(found),
+        proof=proof,
         budget_s=_budget(found),
         seed=_count(found.seed, "--seed", 0) or 0,
         command=command,
@@ -148,26 +154,12 @@ def _parser() -> Parser:
     space.add_argument(
         "--num-steps", metavar="LIST", help="settings to try, all of them (default 0..8, until passed)"
     )
-    space.add_argument("--method", choices=METHODS, help="default: the serve command's own")
+    space.add_argument("--method", metavar="NAME", help="default: the serve command's own")
+    space.add_argument("--methods", metavar="LIST", help="several, such as eagle,ngram; off is launched once")
     space.add_argument("--topk", metavar="N", help="branches per draft step (default 1, a chain)")
     space.add_argument("--num-draft-tokens", metavar="N", help="with --topk > 1: tokens verified per step")
-    effort = parser.add_argument_group("effort")
-    effort.add_argument("--budget", metavar="SECONDS", help="measuring time in all (default 200)")
-    effort.add_argument(
-        "--search", choices=("model", "grid"),
-        help="model: few launches, each where it is worth most (default); grid: num_steps in order "
-        "(default with --num-steps or --topk)",
-    )  # fmt: skip
-    effort.add_argument(
-        "--tolerance", metavar="SHARE", help="speed that may be lost, such as 0.5%% (default)"
-    )
-    effort.add_argument("--max-launches", metavar="N", help="launches at most")
-    effort.add_argument(
-        "--max-downtime", metavar="TIME", help="launching and measuring at most: 90s, 30m, 2h"
-    )
-    effort.add_argument("--thorough", action="store_true", help="no limit on measuring time")
-    effort.add_argument("--dry-run", action="store_true", help="print the plan, start nothing")
-    effort.add_argument("--yes", action="store_true", help="ask nothing")
+    _add_effort(parser.add_argument_group("effort"))
+    add_proof_arguments(parser.add_argument_group("proof"))
     service = parser.add_argument_group("a systemd service instead of a SERVE COMMAND")
     add_unit_arguments(service)
     add_terms_arguments(service)
@@ -181,8 +173,51 @@ def _parser() -> Parser:
     return parser
 
 
-def _levels(engine: str | None) -> tuple[int, ...]:
+def _add_effort(effort: argparse._ArgumentGroup) -> None:
+    effort.add_argument("--budget", metavar="SECONDS", help="measuring time in all (default 200)")
+    effort.add_argument(
+        "--search", choices=("model", "grid"),
+        help="model: few launches, each where it is worth most (default); grid: num_steps in order "
+        "(default with --num-steps or --topk)",
+    )  # fmt: skip
+    effort.add_argument(
+        "--tolerance", metavar="SHARE", help="speed that may be lost, such as 0.5%% (default)"
+    )
+    effort.add_argument("--max-launches", metavar="N", help="launches at most")
+    effort.add_argument(
+        "--max-downtime", metavar="TIME", help="launching and measuring at most: 90s, 30m, 2h"
+    )
+    effort.add_argument("--thorough", action="store_true", help="no limit on measuring time, every proof")
+    effort.add_argument("--dry-run", action="store_true", help="print the plan, start nothing")
+    effort.add_argument("--yes", action="store_true", help="ask nothing")
+
+
+def _methods(found: argparse.Namespace) -> tuple[str, ...]:
+    """Speculation methods by name; none named: empty."""
+    if found.method is not None and found.methods is not None:
+        raise ConfigError("--methods: `--method or --methods` must hold, both were given.")
+    text, flag = (found.method, "--method") if found.methods is None else (found.methods, "--methods")
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    wrong = [name for name in names if name not in METHODS or names.count(name) > 1]
+    if wrong or (flag == "--method" and len(names) > 1):
+        raise ConfigError(
+            f"{flag}: `each of {', '.join(METHODS)}, once` must hold, got {(wrong or names)[0]!r:.40} "
+            f"in {text!r:.80}."
+        )
+    return names
+
+
+def _levels(engine: str | None, proof: ProofRule) -> tuple[int, ...]:
+    """The mix's own levels where one is given."""
+    if proof.mix:
+        return tuple(level for level, _ in proof.mix)
     return LLAMACPP_CONCURRENCY if engine == "llamacpp" else DEFAULT_CONCURRENCY
+
+
+def _spans(levels: tuple[int, ...], level: int) -> bool:
+    return levels[0] <= level <= levels[-1]
 
 
 def _numbers(text: str | None, flag: str, lowest: int) -> tuple[int, ...] | None:
@@ -247,13 +282,19 @@ def _check(options: TuneOptions) -> None:
             f"--seed: `it belongs to the built-in workload {DEFAULT_WORKLOAD}` must hold, got --workload "
             f"{options.workload}; leave it out."
         )
+    outside = [level for level, _ in options.proof.mix if not _spans(options.concurrency, level)]
+    if outside:
+        raise ConfigError(
+            f"--mix: `its levels lie within --concurrency` must hold, got {outside[0]} beside "
+            f"{', '.join(map(str, options.concurrency))}; leave --concurrency out for the mix's own levels."
+        )
     if options.engine and options.command:
         raise ConfigError(
             "spectune tune: `--engine or a serve command` must hold, both were given; leave --engine out."
         )
     if options.model and options.engine != "llamacpp":
         raise ConfigError("--model: `--engine llamacpp` must be given with it; or give a serve command.")
-    changed = sorted(options.given & {*_QUESTION, "budget", "thorough", *_EFFORT})
+    changed = sorted(options.given & {*_QUESTION, "budget", "thorough", *_EFFORT, *PROOF})
     if options.resume and changed:
         raise ConfigError(
             "spectune tune --resume: `a study goes on with the question it began with` must hold, got "
