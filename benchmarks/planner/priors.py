@@ -1,10 +1,10 @@
 """Priors from published tables: spread of the parameters, scales of the effects; with sources left out.
 
-Acceptance: the form's parameters fitted to published acceptance curves, which say more of them than speeds do;
-their source publishes no table. Cost and effects by expectation-maximisation: draw each table's parameters under the current prior, then take the mean and spread
-of the draws over tables (a source's weight is the root of its number of tables), and the effect scales that
-make the drawn residuals most likely. `python -m benchmarks.planner.priors` prints the constants of
-perfmodel/priors.py.
+Acceptance: the form's parameters fitted to published acceptance curves, which say more of them than speeds
+do; their source publishes no table. Cost and effects by expectation-maximisation: draw each table's
+parameters under the current prior, then take the mean and spread of the draws over tables (a source's weight
+is the root of its number of tables), and the effect scales that make the drawn residuals most likely.
+`python -m benchmarks.planner.priors` prints the constants of perfmodel/priors.py.
 """
 
 import json

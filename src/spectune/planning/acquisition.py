@@ -75,29 +75,38 @@ def worth_of(
         candidate: what might be measured next.
         known: cells measured so far.
     """
-    values = values_of(posterior, goals, choices, (candidate,), known)
-    return Worth(candidate=candidate, value=float(values.mean()))
+    draws = [utility(posterior, goal, choices) for goal in goals]
+    values = [
+        value_for(posterior, (goal, choices), one, (candidate,), known)
+        for goal, one in zip(goals, draws, strict=True)
+    ]
+    return Worth(candidate=candidate, value=float(np.mean(values)))
 
 
-def values_of(
+def value_for(
     posterior: Posterior,
-    goals: Sequence[Goal],
-    choices: Sequence[Choice],
+    question: tuple[Goal, Sequence[Choice]],
+    draws: Floats,
     candidates: Sequence[Candidate],
     known: frozenset[Cell],
-) -> Floats:
-    """Knowledge gradient of measuring all candidates, goal by goal, [goals]; arguments as of `worth_of`."""
+) -> float:
+    """Knowledge gradient of measuring all candidates, for one goal.
+
+    Args:
+        posterior: draws of every goal's cells.
+        question: the goal, and the choices that are columns of `draws`.
+        draws: utility of each choice, [draws, choices].
+        candidates: what might be measured together.
+        known: cells measured so far.
+    """
+    goal, choices = question
     places = [i for i, cell in enumerate(posterior.cells) if any(is_read(cell, c) for c in candidates)]
-    then = known | {posterior.cells[i] for i in places}
-    return np.array(
-        [
-            value_of_reading(
-                utility(posterior, goal, choices),
-                posterior.measured[:, _telling(posterior, goal, places)],
-                Allowed(now=settled(goal, choices, known), after=settled(goal, choices, then)),
-            )
-            for goal in goals
-        ]
+    now = settled(goal, choices, known)
+    then = settled(goal, choices, known | {posterior.cells[i] for i in places})
+    return value_of_reading(
+        draws,
+        posterior.measured[:, _telling(posterior, goal, places)],
+        Allowed(now=now, after=tuple(sorted({*now, *then}))),
     )
 
 

@@ -14,13 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+
 from spectune.perfmodel.arrays import Floats
 from spectune.perfmodel.evidence import Cell
 from spectune.perfmodel.posterior import Posterior
-from spectune.planning.acquisition import Candidate, values_of
+from spectune.planning.acquisition import Candidate, value_for
 from spectune.planning.goals import Choice, Goal
 
 MAX_TOGETHER = 3  # launches looked at together; what they show decides about more
+MAX_CANDIDATES = 10  # the most valuable ones by themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,25 +45,44 @@ class LaunchSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookahead:
-    """What sets of launches are valued by: draws, goals, what can be settled on, what was measured."""
+    """What sets of launches are valued by.
+
+    Attributes:
+        posterior: draws of every goal's cells.
+        goals: what the search is for.
+        choices: what can be settled on, once measured at a goal's levels.
+        known: cells measured so far.
+        draws: utility of each choice, [draws, choices] for each goal.
+    """
 
     posterior: Posterior
     goals: tuple[Goal, ...]
     choices: tuple[Choice, ...]
     known: frozenset[Cell]
+    draws: tuple[Floats, ...]
+
+    def values(self, candidates: Sequence[Candidate]) -> Floats:
+        """What measuring the candidates together gains, [goals]."""
+        return np.array(
+            [
+                value_for(self.posterior, (goal, self.choices), draws, candidates, self.known)
+                for goal, draws in zip(self.goals, self.draws, strict=True)
+            ]
+        )
 
     def enough(self, candidates: Sequence[Candidate], tolerance: float) -> LaunchSet | None:
-        """The cheapest set that leaves every goal at most the tolerance; equal costs: the most valuable.
+        """The cheapest set that leaves every goal at most the tolerance; of equal cost the most valuable.
 
-        None when no set of up to MAX_TOGETHER is enough, or when nothing is needed.
+        None when nothing is needed, or when no set of up to MAX_TOGETHER is enough.
         """
         everything = self.values(candidates)
         if everything.max(initial=0.0) <= tolerance:
             return None
+        likely = sorted(candidates, key=lambda c: -float(self.values((c,)).mean()))[:MAX_CANDIDATES]
         sets = [
             self._set_of(members, everything)
-            for size in range(1, min(MAX_TOGETHER, len(candidates)) + 1)
-            for members in combinations(candidates, size)
+            for size in range(1, min(MAX_TOGETHER, len(likely)) + 1)
+            for members in combinations(likely, size)
         ]
         enough = [found for found in sets if found.left <= tolerance]
         return min(enough, key=lambda found: (found.cost_s, -found.value), default=None)
@@ -73,7 +95,3 @@ class Lookahead:
             left=float((everything - values).max()),
             cost_s=sum(member.cost_s for member in members),
         )
-
-    def values(self, members: Sequence[Candidate]) -> Floats:
-        """What reading the members gains, [goals]."""
-        return values_of(self.posterior, self.goals, self.choices, members, self.known)
