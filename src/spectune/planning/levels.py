@@ -20,9 +20,17 @@ def is_cheap(levels: Sequence[int], costs: tuple[float, float]) -> bool:
     return len(levels) <= FEW_LEVELS or bench_s * more <= CHEAP * restart_s
 
 
-def first_levels(levels: Sequence[int], costs: tuple[float, float]) -> tuple[int, ...]:
-    """Levels of the launches that open a search: all, or low, middle and high where measuring is dear."""
-    return tuple(levels) if is_cheap(levels, costs) else spread(levels)
+def first_levels(levels: Sequence[int], costs: tuple[float, float] | None) -> tuple[int, ...]:
+    """Levels of the launches that open a search: all, or low, middle and high where measuring is dear.
+
+    Args:
+        levels: ascending.
+        costs: seconds of a restart and of a level; None before anything was measured, when many levels are
+            taken to be dear: the longest draft, which goes first, is seldom what is settled on.
+    """
+    has_few = len(levels) <= FEW_LEVELS
+    is_all = has_few if costs is None else is_cheap(levels, costs)
+    return tuple(levels) if is_all else spread(levels)
 
 
 def worthwhile(levels: Sequence[int], values: Floats, costs: tuple[float, float]) -> tuple[int, ...]:

@@ -109,7 +109,7 @@ def decide(
     if not situation.measured and (not waiting or not situation.has_room(budget)):
         return Finished(reason=f"none of the {len(situation.launched)} launched settings could be measured")
     first = opening(situation.choices, situation.launched, situation.measured)
-    levels = first_levels(situation.levels, situation.costs)
+    levels = first_levels(situation.levels, situation.costs if situation.measured else None)
     if first is not None and situation.has_room(budget):
         end = "shortest" if situation.measured else "longest"
         return Launch(choice=first, levels=levels, why=f"the {end} draft, so that the model spans all others")
