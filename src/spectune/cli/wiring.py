@@ -172,7 +172,6 @@ def run_study(
         hang_s=prepared.adapter.hang_s,
         read_cpu=read_cpu if keeping.is_local else _no_cpu,
         is_shared=keeping.is_shared,
-        files=log_folder(store, prepared.study.id),
     )
     return tune(prepared.study, store, planner, partial(TrialRunner, setup), progress)
 

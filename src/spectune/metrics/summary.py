@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from spectune.domain.measurement import LevelMeasurement, SpecCounters
 from spectune.domain.workload import Part
 from spectune.metrics.acceptance import acceptance_length, accepted_per_position, counter_faults
+from spectune.metrics.foreign_traffic import foreign_requests
 from spectune.metrics.latency import e2e_s, tpot_s, ttft_s
 from spectune.metrics.quantiles import Quantiles, quantiles
 from spectune.metrics.steady_state import mean_running, steady_window
@@ -125,14 +126,21 @@ def summarise_level(level: LevelMeasurement) -> LevelSummary:
 
 
 def settle_levels(levels: Iterable[LevelMeasurement]) -> tuple[LevelMeasurement, ...]:
-    """One measurement per concurrency and part, ascending; of two the less disturbed, on a tie the later."""
+    """One measurement per concurrency and part, ascending; of two the less disturbed, on a tie the later.
+
+    One during which the server also answered somebody else comes last.
+    """
     chosen: dict[tuple[int, Part], LevelMeasurement] = {}
     for level in sorted(levels, key=lambda level: level.attempt):
         cell = (level.concurrency, level.part)
         other = chosen.get(cell)
-        if other is None or (level.foreign_cpu_share or 0.0) <= (other.foreign_cpu_share or 0.0):
+        if other is None or _disturbance(level) <= _disturbance(other):
             chosen[cell] = level
     return tuple(chosen[cell] for cell in sorted(chosen))
+
+
+def _disturbance(level: LevelMeasurement) -> tuple[bool, float]:
+    return bool(foreign_requests(level)), level.foreign_cpu_share or 0.0
 
 
 def _tokens_per_step(counters: SpecCounters | None, output_tokens: int) -> float | None:
