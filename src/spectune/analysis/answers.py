@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeGuard, assert_never
+from typing import Literal, assert_never
 
-from spectune.analysis.comparison import measure_level
 from spectune.analysis.crossover import Crossover, find_crossovers
 from spectune.analysis.recommendation import Recommendation, choose_setting
-from spectune.analysis.winners import LevelsByConfig, Winner, find_winners
+from spectune.analysis.study_fit import fit_study
+from spectune.analysis.winners import Winner, find_winners
 from spectune.domain.measurement import LevelMeasurement
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import Study, StudyHistory
@@ -111,9 +111,9 @@ def answer(history: StudyHistory, launch_args: Callable[[SpecConfig], tuple[str,
         history: everything that was measured.
         launch_args: the engine's flags for a setting.
     """
-    levels = measured_levels(history)
-    winners = find_winners(levels, history.study.concurrency)
-    chosen = choose_setting(levels, history.study.concurrency)
+    fit = fit_study(history)
+    winners = find_winners(fit.levels, history.study.concurrency)
+    chosen = choose_setting(fit.levels, history.study.concurrency)
     trials = tuple(_trial_answer(outcome) for outcome in history.outcomes)
     return StudyAnswers(
         study=history.study,
@@ -126,26 +126,6 @@ def answer(history: StudyHistory, launch_args: Callable[[SpecConfig], tuple[str,
         cost=Cost(launches=history.launches, wall_s=history.wall_s, downtime_s=0.0),
         finished=history.finished,
     )
-
-
-def measured_levels(history: StudyHistory) -> LevelsByConfig:
-    """Levels that count for winners: of completed trials of fixed settings; the first trial's."""
-    found: LevelsByConfig = {}
-    for outcome in history.outcomes:
-        if _is_of_a_setting(outcome) and outcome.trial.config not in found:
-            measured = [measure_level(level) for level in settle_levels(outcome.levels)]
-            found[outcome.trial.config] = {
-                level.summary.concurrency: level
-                for level in measured
-                if level.summary.output_tps and level.summary.part == "search"
-            }
-    return found
-
-
-def _is_of_a_setting(outcome: TrialOutcome) -> TypeGuard[Completed]:
-    """Whether it tells the speed of a fixed setting at its own capacity."""
-    trial = outcome.trial
-    return isinstance(outcome, Completed) and trial.schedule is None and not trial.lever
 
 
 def _trial_answer(outcome: TrialOutcome) -> TrialAnswer:

@@ -8,9 +8,10 @@ all levels weighing the same. Within 1 % the setting with fewer steps is taken.
 import math
 from dataclasses import dataclass
 
-from spectune.analysis.comparison import TIE_SHARE, speed
-from spectune.analysis.winners import LevelsByConfig, effort
-from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.analysis.comparison import TIE_SHARE, LevelFit
+from spectune.analysis.launches import OFF_ARM, Arm
+from spectune.analysis.winners import Fits, effort
+from spectune.domain.spec_config import SpecConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,28 +71,36 @@ class Recommendation:
     alternative: Alternative | None
 
 
-def choose_setting(levels: LevelsByConfig, concurrency: tuple[int, ...]) -> Recommendation | None:
+def choose_setting(fits: Fits, concurrency: tuple[int, ...]) -> Recommendation | None:
     """The recommended setting, launch arguments still empty; None when no setting has every level."""
-    whole = {config: by_level for config, by_level in levels.items() if set(concurrency) <= set(by_level)}
-    if not whole:
+    means = {config: _mean_log_speed(fits, config, concurrency) for config in _whole(fits, concurrency)}
+    if not means:
         return None
-    means = {
-        config: sum(math.log(speed(by_level[c])) for c in concurrency) / len(concurrency)
-        for config, by_level in whole.items()
-    }
     best = max(means.values())
     chosen = min((config for config in means if means[config] >= best + math.log1p(-TIE_SHARE)), key=effort)
     return Recommendation(
         config=chosen,
         launch_args=(),
-        levels=_reasons(whole, chosen, concurrency),
+        levels=_reasons(fits, means, chosen, concurrency),
         is_tie_rule=means[chosen] < best,
-        alternative=_alternative(whole, means, chosen, concurrency),
+        alternative=_alternative(fits, means, chosen, concurrency),
     )
 
 
+def _whole(fits: Fits, concurrency: tuple[int, ...]) -> list[SpecConfig]:
+    """The settings that were measured at every level."""
+    if not set(concurrency) <= set(fits):
+        return []
+    others = [set(fits[level].settings) for level in concurrency[1:]]
+    return [config for config in fits[concurrency[0]].settings if all(config in other for other in others)]
+
+
+def _mean_log_speed(fits: Fits, config: SpecConfig, concurrency: tuple[int, ...]) -> float:
+    return sum(math.log(fits[level].tps(Arm(config=config))) for level in concurrency) / len(concurrency)
+
+
 def _alternative(
-    whole: LevelsByConfig, means: dict[SpecConfig, float], chosen: SpecConfig, concurrency: tuple[int, ...]
+    fits: Fits, means: dict[SpecConfig, float], chosen: SpecConfig, concurrency: tuple[int, ...]
 ) -> Alternative | None:
     others = [config for config in means if config.is_off != chosen.is_off]
     if not others:
@@ -100,26 +109,26 @@ def _alternative(
     return Alternative(
         config=config,
         mean_ratio=math.exp(means[config] - means[chosen]),
-        levels=_reasons(whole, config, concurrency),
+        levels=_reasons(fits, means, config, concurrency),
     )
 
 
 def _reasons(
-    whole: LevelsByConfig, config: SpecConfig, concurrency: tuple[int, ...]
+    fits: Fits, means: dict[SpecConfig, float], config: SpecConfig, concurrency: tuple[int, ...]
 ) -> tuple[LevelReason, ...]:
-    return tuple(_reason(whole, config, level) for level in concurrency)
+    return tuple(_reason(fits[level], means, config) for level in concurrency)
 
 
-def _reason(whole: LevelsByConfig, config: SpecConfig, concurrency: int) -> LevelReason:
-    own = whole[config][concurrency]
-    off = whole[OFF][concurrency] if OFF in whole else None
-    best = max(speed(by_level[concurrency]) for by_level in whole.values())
+def _reason(fit: LevelFit, means: dict[SpecConfig, float], config: SpecConfig) -> LevelReason:
+    own = Arm(config=config)
+    off = fit.summary(OFF_ARM) if fit.has(OFF_ARM) else None
+    best = max(fit.tps(Arm(config=other)) for other in means)
     return LevelReason(
-        concurrency=concurrency,
-        output_tps=speed(own),
-        speedup_over_off=None if off is None else speed(own) / speed(off),
-        loss=1 - speed(own) / best,
-        tokens_per_step=own.summary.tokens_per_step,
-        step_s=own.summary.step_s,
-        off_step_s=None if off is None else off.summary.step_s,
+        concurrency=fit.concurrency,
+        output_tps=fit.tps(own),
+        speedup_over_off=None if off is None else fit.tps(own) / fit.tps(OFF_ARM),
+        loss=1 - fit.tps(own) / best,
+        tokens_per_step=fit.summary(own).tokens_per_step,
+        step_s=fit.summary(own).step_s,
+        off_step_s=None if off is None else off.step_s,
     )

@@ -7,9 +7,9 @@ changes and the schedule come from everything measured so far, so that refined l
 import math
 from dataclasses import dataclass, replace
 
-from spectune.analysis.answers import measured_levels
 from spectune.analysis.crossover import Crossover, find_crossovers
 from spectune.analysis.recommendation import choose_setting
+from spectune.analysis.study_fit import fit_study
 from spectune.analysis.winners import Winner, find_winners
 from spectune.domain.schedule import Schedule, ScheduleRange
 from spectune.domain.spec_config import OFF, SpecConfig
@@ -40,12 +40,12 @@ class Shortlist:
 def shortlist(history: StudyHistory) -> Shortlist:
     """The finalists as far as the history tells them."""
     concurrency = history.study.concurrency
-    searched = measured_levels(of_search(history))
+    searched = fit_study(of_search(history)).levels
     chosen = choose_setting(searched, concurrency)
     recommended = None if chosen is None else chosen.config
-    wanted = [OFF] if OFF in searched else []
+    wanted = [OFF] if any(OFF in fit.settings for fit in searched.values()) else []
     wanted += [winner.config for winner in find_winners(searched, concurrency)]
-    winners = find_winners(measured_levels(history), concurrency)
+    winners = find_winners(fit_study(history).levels, concurrency)
     crossovers = find_crossovers(winners)
     return Shortlist(
         recommended=recommended,
