@@ -40,12 +40,14 @@ class Shortlist:
 def shortlist(history: StudyHistory) -> Shortlist:
     """The finalists as far as the history tells them."""
     concurrency = history.study.concurrency
-    searched = fit_study(of_search(history)).levels
+    search = of_search(history)
+    fits = fit_study(history).levels
+    searched = fits if search.outcomes == history.outcomes else fit_study(search).levels
     chosen = choose_setting(searched, concurrency)
     recommended = None if chosen is None else chosen.config
     wanted = [OFF] if any(OFF in fit.settings for fit in searched.values()) else []
     wanted += [winner.config for winner in find_winners(searched, concurrency)]
-    winners = find_winners(fit_study(history).levels, concurrency)
+    winners = find_winners(fits, concurrency)
     crossovers = find_crossovers(winners)
     return Shortlist(
         recommended=recommended,
