@@ -11,11 +11,13 @@ import pytest
 from spectune.domain.command import Command
 from spectune.domain.measurement import SpecCounters
 from spectune.domain.spec_config import SpecConfig
+from spectune.domain.trial import Trial, TrialId
 from spectune.engines.adapter import EngineAdapter, ServerTraces
 from spectune.engines.llamacpp import LlamacppAdapter
 from spectune.engines.sglang import SglangAdapter
 from spectune.engines.vllm import VllmAdapter
 from spectune.metrics.acceptance import counter_faults, setting_faults
+from spectune.testing.study_values import make_effective
 from spectune.tuning.audit import settings_differ, speculation_differs
 
 ROOT = Path(__file__).parents[1] / "transcripts"
@@ -75,6 +77,10 @@ def all_of(kind: str, *, with_file: str = "") -> pytest.MarkDecorator:
     return pytest.mark.parametrize("entry", found, ids=lambda entry: entry.name)
 
 
+def asked(entry: Entry) -> Trial:
+    return Trial(id=TrialId(1), config=entry.config, role="setting")
+
+
 def test_every_engine_with_a_dialect_has_a_transcript() -> None:
     assert {entry.adapter.name for entry in entries("server")} == set(ADAPTERS)
 
@@ -84,7 +90,7 @@ def test_settings_and_capacity_are_read_back(entry: Entry) -> None:
     answers = tuple(entry.text(name) for name in entry.values["answers"])
     log = entry.text(entry.values["log"]) if "log" in entry.values else ""
     effective = entry.adapter.read_settings(entry.command, answers, log)
-    assert settings_differ(entry.config, effective.config) == ""
+    assert settings_differ(asked(entry), effective) == ""
     assert entry.adapter.base_config(entry.command) == entry.config
     assert effective.max_running_requests == entry.values["max_running_requests"]
     assert effective.max_total_num_tokens == entry.values["max_total_num_tokens"]
@@ -100,7 +106,7 @@ def test_counters_are_read_and_keep_their_identities(entry: Entry) -> None:
         assert getattr(counters, name) == value, name
     if "per_position" in entry.values:
         assert counters.accepted_per_position == tuple(entry.values["per_position"])
-    assert speculation_differs(entry.config, counters) == ""
+    assert speculation_differs(asked(entry), make_effective(entry.config), counters) == ""
     requests = entry.values["requests"]
     if requests:
         tokens = counters.generated_tokens

@@ -76,8 +76,9 @@ class LoadPlan:
             raise ConfigError(
                 f"level {self.concurrency}: `requests >= concurrency` must hold, got {len(self.requests)}."
             )
-        if self.ramp and (self.ramp[0][0] != 0 or max(size for _, size in self.ramp) != self.concurrency):
+        peak = max((size for _, size in self.ramp), default=self.concurrency)
+        if peak != self.concurrency or (self.ramp and self.ramp[0][0] != 0):
             raise ConfigError(
-                f"level {self.concurrency}: `its ramp begins with request 0 and peaks at the level` must hold, "
-                f"got {self.ramp}."
+                f"level {self.concurrency}: `its ramp begins with request 0 and peaks at the level` must "
+                f"hold, got {self.ramp}."
             )

@@ -13,6 +13,7 @@ from spectune.loadgen.stream_client import LoadTarget, RawStream, StreamClient, 
 from spectune.loadgen.stream_content import StreamContent, read_stream
 
 _WATCH_S = 0.2
+Ramp = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +74,21 @@ def run_load(
     clock: Clock,
     limits: LoadLimits | None = None,
     request_done: Callable[[], None] = lambda: None,
+    ramp: Ramp = (),
 ) -> LoadRun:
-    """Sends all requests, `concurrency` at a time, and returns when the last has ended."""
+    """Sends all requests, `concurrency` at a time, and returns when the last has ended.
+
+    Args:
+        requests: in the order they are sent.
+        concurrency: in flight at once; under a ramp, at most.
+        target: the server.
+        clock: source of time.
+        limits: when to give up.
+        request_done: called at the end of each request.
+        ramp: (place of a request, requests in flight from it on), places ascending from 0; empty: constant.
+    """
     load = _Load(requests, concurrency, target, clock, limits or LoadLimits(), request_done)
+    load.follow(ramp)
     started_unix_s, started_s = clock.unix_s(), clock.monotonic_s()
     asyncio.run(load.run(started_s))
     wall_s = clock.monotonic_s() - started_s
@@ -108,16 +121,21 @@ class _Load:
         self._waiting = deque((request, streamed_body(request, target)) for request in requests)
         self._concurrency, self._target, self._clock = concurrency, target, clock
         self._limits, self._request_done = limits, request_done
-        self._refused = self._failures = self._lost = 0
-        self._stop = asyncio.Event()
+        self._refused = self._failures = self._lost = self._taken = 0
+        self._stop, self._turn = asyncio.Event(), asyncio.Event()
+        self._ramp: Ramp = ()
         self._in_flight: dict[int, RawStream] = {}
         self.sent: list[RawStream] = []
         self.abort: Abort | None = None
 
+    def follow(self, ramp: Ramp) -> None:
+        """Keeps as many requests in flight as the ramp says."""
+        self._ramp = ramp
+
     async def run(self, started_s: float) -> None:
         """Runs the slots until the list is done or the watch gives up."""
         async with StreamClient(self._target, self._clock) as client:
-            slots = [asyncio.create_task(self._slot(client, started_s)) for _ in range(self._concurrency)]
+            slots = [asyncio.create_task(self._slot(client, started_s, i)) for i in range(self._concurrency)]
             watch = asyncio.create_task(self._watch(client))
             ending = asyncio.create_task(self._end_when_done(slots))
             try:
@@ -134,10 +152,15 @@ class _Load:
         await asyncio.wait(slots)
         self._stop.set()
 
-    async def _slot(self, client: StreamClient, started_s: float) -> None:
-        """Sends one request after the other."""
+    async def _slot(self, client: StreamClient, started_s: float, slot: int) -> None:
+        """Sends one request after the other, while so many slots are wanted."""
         while self._waiting and self._may_send(started_s):
+            if slot >= self._num_slots():
+                await self._turn.wait()
+                continue
             request, body = self._waiting.popleft()
+            self._taken += 1
+            self._wake_idle_slots()
             wait_s = started_s + request.start_after_s - self._clock.monotonic_s()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
@@ -148,6 +171,16 @@ class _Load:
             del self._in_flight[request.index]
             self._judge(stream)
             self._request_done()
+        self._wake_idle_slots()
+
+    def _num_slots(self) -> int:
+        """Slots wanted for the next request."""
+        return next((size for first, size in reversed(self._ramp) if self._taken >= first), self._concurrency)
+
+    def _wake_idle_slots(self) -> None:
+        """Lets slots that wait for the ramp look again."""
+        self._turn.set()
+        self._turn = asyncio.Event()
 
     def _may_send(self, started_s: float) -> bool:
         limit_s = self._limits.stop_sending_after_s

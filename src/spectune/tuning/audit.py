@@ -3,32 +3,44 @@
 from collections.abc import Mapping
 
 from spectune.domain.measurement import SpecCounters
-from spectune.domain.spec_config import SpecConfig
+from spectune.domain.trial import EffectiveSettings, Trial
 
 _KEYS = ("method", "num_steps", "topk", "num_draft_tokens")
 
 
-def settings_differ(requested: SpecConfig, effective: SpecConfig) -> str:
+def settings_differ(trial: Trial, effective: EffectiveSettings) -> str:
     """What differs in a speculative key, or ""."""
+    requested, runs = trial.config, effective.config
     differences = [
-        f"{key} {getattr(requested, key)} was asked for, {getattr(effective, key)} runs"
+        f"{key} {getattr(requested, key)} was asked for, {getattr(runs, key)} runs"
         for key in _KEYS
-        if getattr(requested, key) != getattr(effective, key)
+        if getattr(requested, key) != getattr(runs, key)
     ]
+    if trial.schedule != effective.schedule:
+        asked, found = (
+            "none" if schedule is None else schedule.label
+            for schedule in (trial.schedule, effective.schedule)
+        )
+        differences.append(f"schedule {asked} was asked for, {found} runs")
     return "; ".join(differences)
 
 
-def speculation_differs(requested: SpecConfig, counters: SpecCounters | None) -> str:
-    """What the counters of a measured level say against the setting, or ""."""
+def speculation_differs(trial: Trial, effective: EffectiveSettings, counters: SpecCounters | None) -> str:
+    """What the counters of a measured level say against the setting in force, or "".
+
+    Under a schedule with a range of 0 steps a level may well pass without a draft.
+    """
     if counters is None:
         return ""
-    if requested.is_off and counters.verify_steps > 0:
+    config = effective.config
+    if config.is_off and counters.verify_steps > 0:
         return f"speculation was asked to be off, but {counters.verify_steps} verify steps were counted"
-    if requested.is_off:
+    if config.is_off:
         return ""
-    if counters.verify_steps <= 0:
+    may_rest = trial.schedule is not None and any(part.num_steps == 0 for part in trial.schedule.ranges)
+    if counters.verify_steps <= 0 and not may_rest:
         return "speculation is not really on: its draft counter did not rise under load"
-    most = counters.verify_steps * (requested.num_draft_tokens - 1)
+    most = counters.verify_steps * (config.num_draft_tokens - 1)
     if counters.drafted_tokens > most:
         return (
             f"drafts are longer than asked for: {counters.drafted_tokens} tokens in {counters.verify_steps} "

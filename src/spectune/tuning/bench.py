@@ -17,7 +17,7 @@ from spectune.launch.foreign_cpu import CpuReader, CpuReading, foreign_share, re
 from spectune.launch.http_probe import HttpAnswer, fetch
 from spectune.launch.launcher import RunningServer
 from spectune.launch.readiness import GenerationProbe
-from spectune.loadgen.driver import LoadLimits, LoadRun, run_load
+from spectune.loadgen.driver import LoadLimits, LoadRun, Ramp, run_load
 from spectune.loadgen.stream_client import LoadTarget
 from spectune.tuning.trial_failure import TrialFailed, tail
 
@@ -66,6 +66,7 @@ class Bench:
             plan.concurrency,
             what=f"level of concurrency {plan.concurrency}",
             request_done=request_done,
+            ramp=plan.ramp,
         )
         share = foreign_share(cpu, self._cpu())
         return LevelMeasurement(
@@ -76,6 +77,7 @@ class Bench:
             foreign_cpu_share=share,
             wall_s=run.wall_s,
             started_unix_s=run.started_unix_s,
+            part=plan.part,
         )
 
     def load(
@@ -86,6 +88,7 @@ class Bench:
         what: str,
         request_done: Callable[[], None] = lambda: None,
         stop_sending_after_s: float | None = None,
+        ramp: Ramp = (),
     ) -> LoadRun:
         """Sends the requests; raises TrialFailed when the server fails them all or is given up."""
         run = run_load(
@@ -95,6 +98,7 @@ class Bench:
             clock=self.clock,
             limits=LoadLimits(hang_s=self.hang_s, stop_sending_after_s=stop_sending_after_s),
             request_done=request_done,
+            ramp=ramp,
         )
         self._check(run, what, len(requests))
         return run

@@ -1,12 +1,14 @@
 """The heart: plan, run, remember, until the planner stops. Whatever happens, the store keeps all of it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from spectune.domain.measurement import LevelMeasurement
 from spectune.domain.study import Study, StudyHistory
 from spectune.domain.trial import (
     Completed,
     EffectiveSettings,
+    PlannedCell,
     Trial,
     TrialOutcome,
     UnfinishedTrial,
@@ -14,6 +16,7 @@ from spectune.domain.trial import (
 from spectune.domain.workload import LoadPlan
 from spectune.planning.planner import Planner, Propose, Stop
 from spectune.storage.store import StudyWriter, TrialStore
+from spectune.tuning.plan_book import cells_of
 from spectune.tuning.progress import Progress
 from spectune.tuning.run_trial import TrialEvents
 
@@ -32,9 +35,9 @@ def tune(
     """
     with store.writing(study) as writer:
         events = _events(writer, progress)
-        for unfinished in store.history(study.id).unfinished:
-            writer.add_outcome(_finish(unfinished, store.history(study.id).plans, make_runner, events))
         run = make_runner(events, store.history(study.id).plans)
+        for unfinished in store.history(study.id).unfinished:
+            writer.add_outcome(_finish(unfinished, store.history(study.id), run))
         while True:
             history = store.history(study.id)
             match planner.next(study, history):
@@ -88,17 +91,16 @@ def _events(writer: StudyWriter, progress: Progress) -> TrialEvents:
     )
 
 
-def _finish(
-    unfinished: UnfinishedTrial, plans: tuple[LoadPlan, ...], make_runner: MakeRunner, events: TrialEvents
-) -> TrialOutcome:
+def _finish(unfinished: UnfinishedTrial, history: StudyHistory, run: RunTrial) -> TrialOutcome:
     """Measures what an interrupted trial lacks; its earlier levels stay in the store and count."""
-    measured = {level.concurrency for level in unfinished.levels}
-    missing = tuple(plan for plan in plans if plan.concurrency not in measured)
-    if plans and not missing and unfinished.effective is not None and unfinished.launch_s is not None:
+    trial = unfinished.trial
+    measured = {PlannedCell(concurrency=level.concurrency, part=level.part) for level in unfinished.levels}
+    missing = tuple(cell for cell in cells_of(trial, history.study.concurrency) if cell not in measured)
+    if not missing and unfinished.effective is not None and unfinished.launch_s is not None:
         return Completed(
-            trial=unfinished.trial,
+            trial=trial,
             effective=unfinished.effective,
             launch_s=unfinished.launch_s,
             levels=unfinished.levels,
         )
-    return make_runner(events, missing)(unfinished.trial)
+    return replace(run(replace(trial, cells=missing)), trial=trial)

@@ -1,5 +1,7 @@
 """One trial: start → ready → read back → audit → measure every level → stop. Never leaves a server behind."""
 
+import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -17,7 +19,7 @@ from spectune.domain.trial import (
     Void,
 )
 from spectune.domain.workload import LoadPlan
-from spectune.engines.adapter import EngineAdapter, Prepared
+from spectune.engines.adapter import EngineAdapter, Scheduled
 from spectune.engines.known_bugs import KnownBug, bugs_in_log
 from spectune.errors import (
     EngineExited,
@@ -37,13 +39,13 @@ from spectune.metrics.summary import is_disturbed, settle_levels
 from spectune.tuning.audit import covariates_differ, settings_differ, speculation_differs
 from spectune.tuning.bench import Bench, ended, generation_probe, post_mortem, read_effective
 from spectune.tuning.live_traffic import foreign_requests
-from spectune.tuning.pilot import num_pilot_prompts, run_pilot
+from spectune.tuning.plan_book import PlanBook
 from spectune.tuning.progress import Progress
 from spectune.tuning.repeat_policy import RepeatPolicy
-from spectune.tuning.sizing import size_levels
 from spectune.tuning.trial_failure import TrialFailed, TrialVoid, masked, tail
-from spectune.workloads.load_plan import plan_levels
 from spectune.workloads.prompts import PromptPool
+
+_WORD = re.compile(r"[\w.]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ class TrialEvents:
 
     Attributes:
         progress: whoever watches.
-        keep_plans: called once, when the load plans are fixed, before the first level is measured.
+        keep_plans: called when load plans are fixed, before the first of them is sent.
         keep_level: called for each measured level at once, so that nothing measured is lost.
     """
 
@@ -99,14 +101,14 @@ class TrialRunner:
         """A runner; `plans` are those fixed in an earlier sitting, empty when none were."""
         self._setup = setup
         self._events = events
-        self._plans = plans
+        self._book = PlanBook(setup.pool, setup.concurrency, plans, events.keep_plans)
         self._repeats = RepeatPolicy()
         self._covariates: dict[str, str] = {}
 
     @property
     def plans(self) -> tuple[LoadPlan, ...]:
         """The load plans, empty before the first trial fixed them."""
-        return self._plans
+        return self._book.plans
 
     def __call__(self, trial: Trial) -> TrialOutcome:
         """Runs one trial; a server that fails is an outcome, not an exception.
@@ -117,7 +119,7 @@ class TrialRunner:
             ConfigError: the command or the workload cannot be used for any trial.
             LaunchError: the server would not go away.
         """
-        reason = self._setup.adapter.check(self._setup.command, trial.config)
+        reason = obstacle(self._setup.adapter, self._setup.command, trial)
         if reason:
             return Infeasible(trial=trial, reason=reason)
         outcome = self._run(trial)
@@ -126,22 +128,43 @@ class TrialRunner:
 
     def _run(self, trial: Trial) -> TrialOutcome:
         """One launch; a second one with less memory where the first had none left before any level."""
-        command = self._setup.adapter.command_for(self._setup.command, trial.config)
+        command, name = self._command_of(trial), name_of(trial)
+        scheduled = self._scheduled(trial, command, name)
         self._events.progress.trial_started(trial)
-        sitting = _Sitting(self, trial, Prepared(command=command))
+        sitting = _Sitting(self, trial, scheduled, name)
         outcome = sitting.run()
         if not (isinstance(outcome, Failed) and outcome.kind == "out_of_memory" and not outcome.levels):
             return outcome
-        smaller = self._setup.adapter.with_less_memory(command, sitting.log)
+        smaller = self._setup.adapter.with_less_memory(scheduled.command, sitting.log)
         if smaller is None:
             return outcome
         self._events.progress.trial_started(trial)
-        return _Sitting(self, trial, smaller).run()
+        name = f"{name}-less-memory"
+        scheduled = self._scheduled(trial, smaller.command, name)
+        return _Sitting(self, trial, scheduled, name, differs="; ".join(smaller.notes)).run()
 
-    def _check_covariates(self, effective: EffectiveSettings) -> None:
+    def _command_of(self, trial: Trial) -> Command:
+        """The study's command with the trial's lever."""
+        if not trial.lever:
+            return self._setup.command
+        return self._setup.adapter.with_flags(self._setup.command, tuple(shlex.split(trial.lever)))
+
+    def _scheduled(self, trial: Trial, command: Command, name: str) -> Scheduled:
+        """What to start for the trial, with the text of the file that a schedule may need."""
+        adapter = self._setup.adapter
+        if trial.schedule is None:
+            return Scheduled(command=adapter.command_for(command, trial.config))
+        return adapter.scheduled(command, trial.config, trial.schedule, self._setup.launcher.file_for(name))
+
+    def _note_version(self, effective: EffectiveSettings) -> None:
+        """What the engine can run may depend on its version, which only a server tells."""
+        facts = replace(self._setup.adapter.facts, version=effective.engine_version)
+        self._setup = replace(self._setup, adapter=self._setup.adapter.knowing(facts))
+
+    def _check_covariates(self, trial: Trial, effective: EffectiveSettings) -> None:
         """The first arm's covariates hold for all; one that had to differ says so and is left out."""
         found = effective.covariates()
-        if effective.differs:
+        if effective.differs or trial.lever:
             return
         difference = covariates_differ(self._covariates, found)
         if difference:
@@ -152,10 +175,14 @@ class TrialRunner:
 class _Sitting:
     """One server's life from start to stop, and what was learnt of it so far."""
 
-    def __init__(self, runner: TrialRunner, trial: Trial, prepared: Prepared) -> None:
-        self._runner, self._trial = runner, trial
-        self._setup, self._events = runner._setup, runner._events  # noqa: SLF001  (same module)
-        self._command, self._differs = prepared.command, "; ".join(prepared.notes)
+    def __init__(
+        self, runner: TrialRunner, trial: Trial, scheduled: Scheduled, name: str, *, differs: str = ""
+    ) -> None:
+        self._runner, self._trial, self._name = runner, trial, name
+        setup, self._events = runner._setup, runner._events  # noqa: SLF001  (same module)
+        facts = replace(setup.adapter.facts, schedule_text=scheduled.file_text)
+        self._setup = replace(setup, adapter=setup.adapter.knowing(facts))
+        self._command, self._file_text, self._differs = scheduled.command, scheduled.file_text, differs
         self.log = ""
         self._endpoint = self._setup.adapter.endpoint(self._command)
         self._effective: EffectiveSettings | None = None
@@ -165,10 +192,10 @@ class _Sitting:
     def run(self) -> TrialOutcome:
         """Starts the server, measures it, stops it whatever happens."""
         started_s = self._setup.clock.monotonic_s()
-        name = f"trial-{self._trial.id:03d}-{self._trial.config.label.replace(' ', '-')}"
-        name = f"{name}-less-memory" if self._differs else name
         try:
-            server = self._setup.launcher.start(self._command, self._endpoint, name=name)
+            server = self._setup.launcher.start(
+                self._command, self._endpoint, name=self._name, file_text=self._file_text
+            )
         except PortInUse as error:
             return self._failed("port_in_use", str(error), log="")
         except LaunchError as error:
@@ -181,8 +208,8 @@ class _Sitting:
     def _measure(self, server: RunningServer, started_s: float) -> TrialOutcome:
         try:
             bench, effective = self._make_ready(server, started_s)
-            self._check_settings(effective)
-            for plan in self._fixed_plans(bench):
+            self._check_settings(effective, server)
+            for plan in self._plans(bench):
                 level = self._measure_level(bench, plan)
                 self._check_speculation(effective, level)
                 self._check_alone(level)
@@ -215,6 +242,7 @@ class _Sitting:
         self._launch_s = clock.monotonic_s() - started_s
         effective = replace(read_effective(adapter, self._command, server), differs=self._differs)
         self._effective = effective
+        self._runner._note_version(effective)  # noqa: SLF001  (same module)
         self._events.progress.trial_ready(self._trial, effective, self._launch_s)
         generation = adapter.generation_request(model)
         target = find_load_target(
@@ -236,14 +264,16 @@ class _Sitting:
         )
         return bench, effective
 
-    def _check_settings(self, effective: EffectiveSettings) -> None:
-        difference = settings_differ(self._trial.config, effective.config)
+    def _check_settings(self, effective: EffectiveSettings, server: RunningServer) -> None:
+        difference = settings_differ(self._trial, effective)
         if difference:
-            raise TrialVoid(f"`requested = effective` must hold, but {difference}.")
-        self._runner._check_covariates(effective)  # noqa: SLF001  (same module)
+            said = self._setup.adapter.schedule_refusal(server.log_text())
+            said = f" Its log: {said[:300]}" if said else ""
+            raise TrialVoid(f"`requested = effective` must hold, but {difference}.{said}")
+        self._runner._check_covariates(self._trial, effective)  # noqa: SLF001  (same module)
 
     def _check_speculation(self, effective: EffectiveSettings, level: LevelMeasurement) -> None:
-        difference = speculation_differs(effective.config, level.counters)
+        difference = speculation_differs(self._trial, effective, level.counters)
         if difference:
             raise TrialVoid(f"concurrency {level.concurrency}: {difference}.")
 
@@ -252,23 +282,16 @@ class _Sitting:
         if stranger:
             raise TrialVoid(f"concurrency {level.concurrency}: {stranger}.")
 
-    def _fixed_plans(self, bench: Bench) -> tuple[LoadPlan, ...]:
-        """The study's plans; the first trial that gets here sizes and fixes them."""
-        runner, setup = self._runner, self._setup
-        if not runner.plans:
-            readings = run_pilot(bench, setup.pool, setup.concurrency)
-            skip = num_pilot_prompts(setup.pool, setup.concurrency)
-            sizes = size_levels(
-                readings,
-                setup.concurrency,
-                budget_s=setup.budget_s,
-                num_settings=setup.max_settings,
-                launch_s=self._launch_s or 0.0,
-                num_prompts=len(setup.pool.prompts) - skip,
-            )
-            runner._plans = plan_levels(setup.pool, sizes, skip=skip)  # noqa: SLF001  (same module)
-            self._events.keep_plans(runner.plans)
-        return runner.plans
+    def _plans(self, bench: Bench) -> tuple[LoadPlan, ...]:
+        """What this trial measures; the first trial that gets here sizes and fixes the search's plans."""
+        book, setup = self._runner._book, self._setup  # noqa: SLF001  (same module)
+        book.size(
+            bench,
+            budget_s=setup.budget_s,
+            num_settings=setup.max_settings,
+            launch_s=self._launch_s or 0.0,
+        )
+        return book.of(self._trial)
 
     def _measure_level(self, bench: Bench, plan: LoadPlan) -> LevelMeasurement:
         """The level, measured once more when it was disturbed; the less disturbed one."""
@@ -329,6 +352,18 @@ class _Sitting:
         adapter, config = self._setup.adapter, self._trial.config
         version = self._effective.engine_version if self._effective is not None else ""
         return bugs_in_log(adapter.name, version, adapter.traits(self._command, config), log)
+
+
+def name_of(trial: Trial) -> str:
+    """A name for the trial's files."""
+    return f"trial-{trial.id:03d}-{'-'.join(_WORD.findall(trial.label))}"
+
+
+def obstacle(adapter: EngineAdapter, command: Command, trial: Trial) -> str:
+    """Why the trial cannot be run, or ""; raises ConfigError when a flag is malformed."""
+    if trial.schedule is None:
+        return adapter.check(command, trial.config)
+    return adapter.check_schedule(command, trial.config, trial.schedule)
 
 
 def _stop(server: RunningServer) -> None:

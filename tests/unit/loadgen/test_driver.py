@@ -59,6 +59,31 @@ def test_never_more_than_the_concurrency_is_in_flight(tmp_path: Path) -> None:
     assert max(in_flight) == 3
 
 
+def test_a_ramp_changes_how_many_are_in_flight(tmp_path: Path) -> None:
+    with running_simulation(tmp_path) as server:
+        run = run_load(
+            pilot_requests(POOL.prompts[:30]),
+            concurrency=6,
+            target=LoadTarget(endpoint=server.endpoint, model="simulated"),
+            clock=SystemClock(),
+            ramp=((0, 2), (6, 6), (24, 1)),
+        )
+    assert [record.index for record in run.records] == list(range(30))
+    in_flight = [
+        sum(other.sent_at_s <= record.sent_at_s < other.ended_at_s for other in run.records)
+        for record in run.records
+    ]
+    assert max(in_flight[:6]) == 2
+    assert max(in_flight[6:24]) == 6
+    assert max(in_flight[24:26]) > 1, "those in flight are not broken off"
+    last_of_peak_s = max(record.ended_at_s for record in run.records[:24])
+    assert all(
+        count == 1
+        for record, count in zip(run.records, in_flight, strict=True)
+        if record.index >= 24 and record.sent_at_s > last_of_peak_s
+    )
+
+
 def test_starts_are_spread_as_planned(tmp_path: Path) -> None:
     (plan,) = plan_levels(POOL, [LevelSize(concurrency=4, num_requests=8, num_warmup=0, spread_s=0.2)])
     with running_simulation(tmp_path) as server:

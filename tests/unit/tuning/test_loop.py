@@ -13,6 +13,7 @@ from spectune.storage.sqlite_store import SqliteStore
 from spectune.testing.recording import FakeClock, RecordedEvents
 from spectune.testing.study_values import make_completed, make_failed, make_plan, make_study
 from spectune.tuning.loop import tune
+from spectune.tuning.plan_book import cells_of
 from spectune.tuning.run_trial import TrialEvents
 
 STUDY = make_study(concurrency=(1, 8), num_steps=(0, 1, 2, 3))
@@ -47,7 +48,7 @@ class FakeEngine:
             if not remaining:
                 events.keep_plans(PLANS)
                 remaining.extend(PLANS)
-            wanted = {plan.concurrency for plan in remaining}
+            wanted = {cell.concurrency for cell in cells_of(trial, STUDY.concurrency)}
             levels = tuple(level for level in full.levels if level.concurrency in wanted)
             for level in levels:
                 if (steps, level.concurrency) == self.interrupt_at:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spectune.domain.command import Command
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import (
     Completed,
@@ -18,6 +19,7 @@ from spectune.domain.trial import (
     Failed,
     FailureKind,
     Infeasible,
+    PlannedCell,
     ReportedKey,
     Trial,
     TrialId,
@@ -29,7 +31,7 @@ from spectune.engines.embedded import EmbeddedAdapter
 from spectune.launch.foreign_cpu import CpuReading
 from spectune.metrics.acceptance import setting_faults
 from spectune.metrics.summary import summarise_level
-from spectune.testing.recording import RecordedEvents
+from spectune.testing.recording import RecordedEvents, free_port
 from spectune.testing.simulated_engine import SimulatedEngine
 from spectune.testing.simulation import simulated_command, simulated_runner
 
@@ -294,3 +296,62 @@ def test_an_interrupted_trial_leaves_no_process(tmp_path: Path, number: signal.S
         tuner.stdout.close()
     assert len(sessions) == 2, "the server and its watcher"
     assert not any(Path(f"/proc/{session}").exists() for session in sessions)
+
+
+def test_a_trial_may_measure_other_cells_with_other_prompts(tmp_path: Path) -> None:
+    events = RecordedEvents()
+    runner = simulated_runner(simulated_command(), tmp_path, events)
+    first = runner(trial(OFF, 1))
+    cells = (
+        PlannedCell(concurrency=2, part="fresh"),
+        PlannedCell(concurrency=4, part="ramp"),
+        PlannedCell(concurrency=4),
+    )
+    second = runner(replace(trial(OFF, 2), role="confirm", cells=cells))
+    assert isinstance(first, Completed)
+    assert isinstance(second, Completed)
+    assert [(level.concurrency, level.part) for level in second.levels] == [
+        (2, "fresh"), (4, "ramp"), (4, "search"),
+    ]  # fmt: skip
+    plans = {(plan.concurrency, plan.part): plan for plan in runner.plans}
+    texts = {cell: {request.body for request in plan.requests} for cell, plan in plans.items()}
+    assert not texts[2, "fresh"] & (texts[1, "search"] | texts[4, "search"])
+    assert len(first.levels[1].records) == len(second.levels[2].records)
+
+
+class DeclaredLimit(EmbeddedAdapter):
+    """Declares its limit as a covariate."""
+
+    def read_settings(self, command: Command, answers: tuple[str, ...], log: str) -> EffectiveSettings:
+        found = EmbeddedAdapter.read_settings(self, command, answers, log)
+        limit = str(found.max_running_requests)
+        return replace(found, reported=(ReportedKey(name="limit", value=limit, kind="covariate"),))
+
+
+def test_a_lever_changes_a_limit_and_is_no_covariate_fault(tmp_path: Path) -> None:
+    events = RecordedEvents()
+    runner = simulated_runner(
+        simulated_command(), tmp_path, events, adapter=DeclaredLimit(), concurrency=(1, 2)
+    )
+    first = runner(trial(OFF, 1))
+    second = runner(replace(trial(OFF, 2), role="baseline", lever="--max-running-requests 3"))
+    assert isinstance(first, Completed)
+    assert isinstance(second, Completed)
+    assert first.effective.max_running_requests != 3
+    assert second.effective.max_running_requests == 3
+
+
+def test_a_schedule_is_started_and_checked_on_the_embedded_engine(tmp_path: Path) -> None:
+    port = free_port()
+    command = Command(argv=(sys.executable, "-m", "spectune", "serve", "--port", str(port)))
+    runner = simulated_runner(command, tmp_path, RecordedEvents(), concurrency=(1, 4), hang_s=20.0)
+    schedule = Schedule.of((1, 2, 3), (3, None, 0))
+    outcome = runner(replace(trial(SpecConfig.chain("eagle", 3)), role="schedule", schedule=schedule))
+    assert isinstance(outcome, Completed), outcome
+    assert outcome.effective.schedule == schedule
+    alone, crowd = outcome.levels
+    assert alone.counters is not None
+    assert crowd.counters is not None
+    assert alone.counters.verify_steps > 0
+    assert crowd.counters.undrafted_steps > 0
+    assert outcome.trial.label == "schedule 1-2:3,3-:0"

@@ -1,0 +1,92 @@
+"""Plans beyond the search's: fresh prompts, levels in between, a load that goes up and down. Pure.
+
+A fresh plan is as long as the search's of its level; between two levels the length is interpolated in
+log(concurrency). Prompts come after all that was planned before. Where the workload has too few left, a plan
+gets shorter, to two waves at least, and then takes up the prompts again from the beginning: whoever compares
+the plans sees that they are not fresh.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spectune.domain.trial import PlannedCell
+from spectune.domain.workload import LoadPlan, Part
+from spectune.workloads.load_plan import LevelSize, plan_levels
+from spectune.workloads.prompts import PromptPool
+
+_LEAST_WAVES, _PEAK_WAVES, _FOOT_REQUESTS = 2, 2, 6
+
+
+def extra_plans(
+    pool: PromptPool, plans: Sequence[LoadPlan], cells: Sequence[PlannedCell], *, skip: int
+) -> tuple[LoadPlan, ...]:
+    """Plans for those of the cells that have none yet, in their order.
+
+    Args:
+        pool: the workload's prompts.
+        plans: all that were planned so far, the search's among them.
+        cells: what is to be measured.
+        skip: prompts at the head of the pool that were used before any plan.
+    """
+    found: list[LoadPlan] = []
+    for cell in dict.fromkeys(cells):
+        if any(_cell(plan) == cell for plan in (*plans, *found)):
+            continue
+        used = skip + sum(len(plan.warmup) + len(plan.requests) for plan in (*plans, *found))
+        if cell.part == "ramp":
+            found.append(_ramp(pool, plans, cell, used))
+        else:
+            found.append(_plan(pool, _size(plans, cell), cell.part, used))
+    return tuple(found)
+
+
+def _cell(plan: LoadPlan) -> PlannedCell:
+    return PlannedCell(concurrency=plan.concurrency, part=plan.part)
+
+
+def _plan(pool: PromptPool, size: LevelSize, part: Part, used: int) -> LoadPlan:
+    prompts, count = pool.prompts, len(pool.prompts)
+    left = count - used - size.num_warmup
+    least = min(_LEAST_WAVES * size.concurrency, size.num_requests)
+    if left >= least:
+        size = replace(size, num_requests=min(size.num_requests, left))
+    else:  # the prompts are used up: begin again
+        used %= count
+        pool = replace(pool, prompts=prompts[used:] + prompts[:used])
+        used = 0
+    (plan,) = plan_levels(pool, [size], skip=used)
+    return replace(plan, part=part)
+
+
+def _ramp(pool: PromptPool, plans: Sequence[LoadPlan], cell: PlannedCell, used: int) -> LoadPlan:
+    """A few requests at the lowest level, two waves at the peak, a few at the lowest again."""
+    lowest = min(plan.concurrency for plan in plans)
+    peak = cell.concurrency
+    foot, top = max(_FOOT_REQUESTS, 2 * lowest), _PEAK_WAVES * peak
+    size = LevelSize(concurrency=peak, num_requests=2 * foot + top, num_warmup=peak, spread_s=0.0)
+    plan = _plan(pool, size, "ramp", used)
+    top = max(len(plan.requests) - 2 * foot, peak)
+    return replace(plan, ramp=((0, min(lowest, peak)), (foot, peak), (foot + top, min(lowest, peak))))
+
+
+def _size(plans: Sequence[LoadPlan], cell: PlannedCell) -> LevelSize:
+    search = sorted((plan for plan in plans if plan.part == "search"), key=lambda plan: plan.concurrency)
+    below = [plan for plan in search if plan.concurrency <= cell.concurrency]
+    above = [plan for plan in search if plan.concurrency >= cell.concurrency]
+    low, high = below[-1] if below else search[0], above[0] if above else search[-1]
+    num_requests = _between(cell.concurrency, low, high)
+    return LevelSize(
+        concurrency=cell.concurrency,
+        num_requests=max(num_requests, _LEAST_WAVES * cell.concurrency),
+        num_warmup=cell.concurrency if len(high.warmup) > 1 or high.concurrency == 1 else 1,
+        spread_s=max(request.start_after_s for request in high.requests),
+    )
+
+
+def _between(concurrency: int, low: LoadPlan, high: LoadPlan) -> int:
+    """Requests at a level, log-log between its neighbours' plans."""
+    if low.concurrency == high.concurrency:
+        return len(low.requests)
+    share = math.log(concurrency / low.concurrency) / math.log(high.concurrency / low.concurrency)
+    return round(math.exp((1 - share) * math.log(len(low.requests)) + share * math.log(len(high.requests))))
