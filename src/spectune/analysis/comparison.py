@@ -22,7 +22,7 @@ up to 1/(1 − share) faster. The interval is widened by that much on the side i
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,6 +133,27 @@ class LevelFit:
         high = log_ratio + half + float(np.maximum(gains, 0).sum())
         return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=(math.exp(low), math.exp(high)))
 
+    def between_parts(self, arm: Arm, first: Part, second: Part) -> SpeedDifference | None:
+        """The arm's speed on one part's prompts relative to another's; None where it lacks one.
+
+        The prompts differ, so nothing of their noise cancels.
+        """
+        weights = self._mean_of(arm, first) - self._mean_of(arm, second)
+        if weights.max(initial=0) <= 0 or weights.min(initial=0) >= 0:
+            return None
+        log_ratio = float(weights @ self.level.log_speed)
+        variance, degrees = self._variance(weights)
+        if degrees < MIN_COMMON - 1:
+            return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=None)
+        half = quantile(degrees) * math.sqrt(variance)
+        ends = (math.exp(log_ratio - half), math.exp(log_ratio + half))
+        return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=ends)
+
+    def _mean_of(self, arm: Arm, part: Part) -> Floats:
+        """Weights of the mean log speed of an arm's cells of one part; zeros where it has none."""
+        is_own = np.array([cell.arm == arm and cell.part == part for cell in self.level.cells], dtype=float)
+        return np.asarray(is_own / max(is_own.sum(), 1.0))
+
     def _weights_of(self, arm: Arm) -> Floats:
         return np.asarray(self.weights[self.arms.index(arm)])
 
@@ -174,6 +195,31 @@ def fit_level(level: LevelCells, noise: Noise, parts: Collection[Part] = ALL_PAR
     kept = level if len(joined) == len(level.cells) else side_by_side(level.cells[place] for place in joined)
     arms = tuple(dict.fromkeys(cell.arm for cell in kept.cells))
     return LevelFit(level=kept, arms=arms, weights=_weights(kept, arms, noise), noise=noise)
+
+
+def mean_difference(
+    fits: Sequence[LevelFit], shares: Sequence[float], first: Arm, second: Arm
+) -> SpeedDifference | None:
+    """The speed of `first` relative to `second`, the weighted geometric mean over levels.
+
+    A launch's effect is taken as common to its levels: the interval is none too narrow.
+
+    Args:
+        fits: levels; both arms are at each, or there is no mean.
+        shares: weight of each level, together 1.
+        first: an arm.
+        second: another.
+    """
+    if not fits or not all(fit.has(first) and fit.has(second) for fit in fits):
+        return None
+    found = [fit.difference(first, second) for fit in fits]
+    log_ratio = sum(share * math.log(one.ratio) for share, one in zip(shares, found, strict=True))
+    ends = [one.ratio_ci for one in found if one.ratio_ci is not None]
+    if len(ends) < len(found):
+        return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=None)
+    low = sum(share * math.log(end[0]) for share, end in zip(shares, ends, strict=True))
+    high = sum(share * math.log(end[1]) for share, end in zip(shares, ends, strict=True))
+    return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=(math.exp(low), math.exp(high)))
 
 
 def quantile(degrees: float, contenders: int = 1) -> float:
