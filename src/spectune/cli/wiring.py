@@ -172,7 +172,6 @@ def run_study(
         hang_s=prepared.adapter.hang_s,
         read_cpu=read_cpu if keeping.is_local else _no_cpu,
         is_shared=keeping.is_shared,
-        files=log_folder(store, prepared.study.id),
     )
     return tune(prepared.study, store, planner, partial(TrialRunner, setup), progress)
 
@@ -243,17 +242,20 @@ def _own_command(options: TuneOptions) -> tuple[str, ...]:
 
 def _space(options: TuneOptions, adapter: EngineAdapter, command: Command) -> SearchSpace:
     """The settings asked for; every one of them is checked here, before anything is started."""
+    first, *more = options.methods or adapter.methods(command)[:1]
     space = SearchSpace(
-        method=options.method or adapter.methods(command)[0],
+        method=first,
         num_steps=DEFAULT_NUM_STEPS if options.num_steps is None else options.num_steps,
         topk=options.topk,
         num_draft_tokens=options.num_draft_tokens,
         is_exhaustive=options.num_steps is not None,
+        more_methods=tuple(more),
     )
-    configs = [config for config in grid_configs(space) if not config.is_off]
-    obstacles = [adapter.check(command, config) for config in configs]
-    if obstacles and all(obstacles):
-        raise ConfigError(f"settings: `one of them can run` must hold, none can: {obstacles[0]}")
+    for method in (first, *more):
+        configs = [c for c in grid_configs(replace(space, method=method, more_methods=())) if not c.is_off]
+        obstacles = [adapter.check(command, config) for config in configs]
+        if obstacles and all(obstacles):
+            raise ConfigError(f"settings: `one of them can run` must hold, none can: {obstacles[0]}")
     return space
 
 

@@ -169,7 +169,7 @@ class EngineAdapter(Protocol):
         """The engine's own words in its log that it follows no schedule; "" where there are none."""
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
-        """The command with these flags, each a `--name value` pair, in place of its own of those names."""
+        """The command with these flags, `--name value` pairs or switches, in place of its own."""
 
     def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
         """Flags that let it run so many requests at once; empty where there is no such flag."""

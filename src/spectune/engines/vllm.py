@@ -19,6 +19,7 @@ from spectune.engines import openai, vllm_answers, vllm_config
 from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import FlagRule, Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
+from spectune.engines.levers import aliases_of
 from spectune.engines.publishing import endpoint_of
 from spectune.engines.schedule_forms import batch_size_rows, read_batch_size_rows
 from spectune.engines.words import engine_words, find_engine, is_image, is_module, program
@@ -171,8 +172,7 @@ class VllmAdapter:
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags after the last word, the command's own of those names taken out."""
-        own = self._own_flags(command)
-        return own.words.changed(own.places(*flags[::2]), flags)
+        return self._own_flags(command).with_words(flags, aliases_of(self.name))
 
     def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
         """The engine's own limit."""

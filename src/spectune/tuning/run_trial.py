@@ -21,6 +21,7 @@ from spectune.domain.trial import (
 from spectune.domain.workload import LoadPlan
 from spectune.engines.adapter import EngineAdapter, Scheduled
 from spectune.engines.known_bugs import KnownBug, bugs_in_log
+from spectune.engines.levers import check_lever, lever_differs
 from spectune.errors import (
     EngineExited,
     EngineNotReady,
@@ -265,9 +266,10 @@ class _Sitting:
         return bench, effective
 
     def _check_settings(self, effective: EffectiveSettings, server: RunningServer) -> None:
-        difference = settings_differ(self._trial, effective)
+        adapter, lever = self._setup.adapter, self._trial.lever
+        difference = settings_differ(self._trial, effective) or lever_differs(adapter.name, lever, effective)
         if difference:
-            said = self._setup.adapter.schedule_refusal(server.log_text())
+            said = adapter.schedule_refusal(server.log_text())
             said = f" Its log: {said[:300]}" if said else ""
             raise TrialVoid(f"`requested = effective` must hold, but {difference}.{said}")
         self._runner._check_covariates(self._trial, effective)  # noqa: SLF001  (same module)
@@ -361,6 +363,9 @@ def name_of(trial: Trial) -> str:
 
 def obstacle(adapter: EngineAdapter, command: Command, trial: Trial) -> str:
     """Why the trial cannot be run, or ""; raises ConfigError when a flag is malformed."""
+    reason = check_lever(adapter.name, trial.lever, adapter.facts.help_text) if trial.lever else ""
+    if reason:
+        return reason
     if trial.schedule is None:
         return adapter.check(command, trial.config)
     return adapter.check_schedule(command, trial.config, trial.schedule)
