@@ -22,6 +22,14 @@ from spectune.analysis.noise import PRIOR_NOISE
 from spectune.analysis.study_fit import StudyFit, fit_study
 from spectune.analysis.winners import Winner, find_winners
 
+COLUMNS = (
+    "method",
+    "studies with a wrong decided winner",
+    "levels with one",
+    "gaps ≥ 5 % decided",
+    "all decided",
+    "mean loss of winners",
+)
 HERE = Path(__file__).parent
 TIE = 0.01
 WIDE_GAP = 0.05
@@ -154,7 +162,7 @@ def _table(launch: float, scores: dict[str, Score]) -> str:
     lines = [
         f"### True launch noise {launch:.1%}",
         "",
-        "| method | studies with a wrong decided winner | levels with one | gaps ≥ 5 % decided | all decided | mean loss of winners |",
+        "| " + " | ".join(COLUMNS) + " |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, found in scores.items():
