@@ -81,17 +81,19 @@ class Score:
 def naive(searched: StudyFit, _confirmed: StudyFit) -> tuple[Winner, ...]:
     """One launch each and the noise of prompts alone."""
     found = {level: fit_level(cells, NAIVE) for level, cells in searched.cells.items()}
-    return find_winners({level: fit for level, fit in found.items() if fit is not None}, LEVELS)
+    return find_winners(
+        {level: fit for level, fit in found.items() if fit is not None}, tuple(searched.levels)
+    )
 
 
 def search_only(searched: StudyFit, _confirmed: StudyFit) -> tuple[Winner, ...]:
     """The analysis before anything was launched again."""
-    return find_winners(searched.levels, LEVELS)
+    return find_winners(searched.levels, tuple(searched.levels))
 
 
 def with_confirmation(_searched: StudyFit, confirmed: StudyFit) -> tuple[Winner, ...]:
     """The analysis of search and confirmation."""
-    return find_winners(confirmed.levels, LEVELS)
+    return find_winners(confirmed.levels, tuple(confirmed.levels))
 
 
 METHODS: dict[str, Method] = {
@@ -101,9 +103,11 @@ METHODS: dict[str, Method] = {
 }
 
 
-def judge_study(seed: int, *, noises: Noises, rounds: int) -> dict[str, tuple[Verdict, ...]]:
+def judge_study(
+    seed: int, *, noises: Noises, rounds: int = 1, levels: tuple[int, ...] = LEVELS
+) -> dict[str, tuple[Verdict, ...]]:
     """Every method's verdicts on one drawn study."""
-    maker = StudyMaker(seed, noises)
+    maker = StudyMaker(seed, noises, levels)
     history = maker.search()
     searched, confirmed = fit_study(history), fit_study(maker.confirm(history, rounds))
     return {name: _verdicts(method(searched, confirmed), maker.truth) for name, method in METHODS.items()}

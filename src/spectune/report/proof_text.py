@@ -172,7 +172,7 @@ def caveat_text(found: Caveat) -> str:
             )
         case "all accepted":
             return (
-                f"{label} accepts nearly its whole draft at {at} ({length} tokens per step): acceptance is at "
+                f"{label} accepts nearly its whole draft at {at} ({length} tokens per step): it is at "
                 "its ceiling; more steps may pay, or the text repeats itself"
             )
         case "acceptance falls":
