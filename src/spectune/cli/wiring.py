@@ -22,7 +22,7 @@ from spectune.clock import SystemClock
 from spectune.domain.command import MASK, Command
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import SearchSpace, Study, StudyHistory
-from spectune.engines import tensorrt_llm
+from spectune.engines import schedule_forms, tensorrt_llm
 from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.engines.known_bugs import bugs_before_launch
@@ -199,7 +199,11 @@ def plan_study(prepared: PreparedStudy) -> StudyPlan:
 
 def answers_of(history: StudyHistory) -> StudyAnswers:
     """The answers, with the engine's own launch arguments."""
-    return answer(history, launch_args_of(history.study.engine, history.study.command))
+    return answer(
+        history,
+        launch_args_of(history.study.engine, history.study.command),
+        lambda config, schedule: schedule_forms.export(schedule, config.method),
+    )
 
 
 def launch_args_of(engine: str, command: Command) -> Callable[[SpecConfig], tuple[str, ...]]:
