@@ -36,6 +36,7 @@ WITHOUT_UNIT_TEST = {
     "launch/ssh_host.py": "tests/service",
     "tuning/progress.py": "protocol",
     "domain/environment.py": "a value without rules",
+    "domain/shortlist.py": "a value without rules",
     "domain/trial.py": "values without rules",
     # Parts of a whole that is tested as one.
     "storage/rows.py": "tests/unit/storage/test_sqlite_store.py",

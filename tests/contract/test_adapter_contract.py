@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectune.domain.command import Command
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.engines.adapter import EngineAdapter, ServerTraces
+from spectune.engines.adapter import EngineAdapter, EngineFacts, ServerTraces
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.engines.llamacpp import LlamacppAdapter
 from spectune.engines.sglang import SglangAdapter
@@ -127,6 +128,53 @@ def test_launch_arguments_are_what_the_command_gets(case: Case) -> None:
         arguments = case.adapter.launch_args(case.command, config)
         changed = case.adapter.command_for(case.command, config)
         assert not arguments or changed.argv[-len(arguments) :] == arguments
+
+
+SCHEDULE = Schedule.of((1, 4, 3), (5, 16, 1), (17, None, 0))
+SCHEDULED = {"embedded": "eagle", "sglang": "eagle3", "vllm": "eagle3"}
+"""Dialects that can start a schedule, with the method of their case. SGLang's and vLLM's are source facts."""
+
+
+@every_case
+def test_a_schedule_is_started_or_refused_with_a_reason(case: Case) -> None:
+    config = SpecConfig.chain(SCHEDULED.get(case.adapter.name, case.adapter.methods(case.command)[0]), 3)
+    reason = case.adapter.check_schedule(case.command, config, SCHEDULE)
+    assert bool(reason) != (case.adapter.name in SCHEDULED)
+    scheduled = case.adapter.scheduled(case.command, config, SCHEDULE, "/run/schedule file.json")
+    assert case.adapter.recognises(scheduled.command)
+    assert case.adapter.base_config(scheduled.command) == config
+    assert scheduled.command.env == case.command.env
+    assert bool(scheduled.file_text) == any("schedule file" in word for word in scheduled.command.argv)
+
+
+@every_case
+def test_a_schedule_leaves_nothing_in_a_fixed_setting(case: Case) -> None:
+    config = SpecConfig.chain(SCHEDULED.get(case.adapter.name, case.adapter.methods(case.command)[0]), 3)
+    scheduled = case.adapter.scheduled(case.command, config, SCHEDULE, "/run/s.json").command
+    again = case.adapter.scheduled(scheduled, config, SCHEDULE, "/run/s.json").command
+    assert again == scheduled
+    for fixed in case.configs:
+        changed = case.adapter.command_for(scheduled, fixed)
+        assert changed == case.adapter.command_for(case.command, fixed)
+        assert case.adapter.traits(changed, fixed) == case.adapter.traits(case.command, fixed)
+
+
+@every_case
+def test_a_schedule_of_nothing_but_off_is_refused(case: Case) -> None:
+    assert case.adapter.check_schedule(case.command, OFF, Schedule.of((1, None, 0)))
+
+
+@every_case
+def test_a_version_and_a_file_do_not_change_what_is_recognised(case: Case) -> None:
+    known = case.adapter.knowing(EngineFacts(version="99.0.0", schedule_text="{}"))
+    assert known.facts.version == "99.0.0"
+    assert known.recognises(case.command)
+    assert known.base_config(case.command) == case.adapter.base_config(case.command)
+
+
+@every_case
+def test_an_ordinary_log_refuses_no_schedule(case: Case) -> None:
+    assert case.adapter.schedule_refusal("server is up\nspeculation is on") == ""
 
 
 WRAPPERS = (

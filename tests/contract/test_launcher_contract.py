@@ -9,6 +9,7 @@ from spectune.clock import SystemClock
 from spectune.domain.command import HttpRequest
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.errors import PortInUse, ServerUnreachable
+from spectune.launch.host import Host
 from spectune.launch.http_probe import fetch
 from spectune.launch.journal import Journal
 from spectune.launch.launcher import Launcher
@@ -28,10 +29,14 @@ ADAPTER = EmbeddedAdapter()
 HEALTH = HttpRequest(method="GET", path="/health")
 
 
+Setting = tuple[Launcher, Host]
+"""A launcher and the machine its servers run on."""
+
+
 @pytest.fixture(params=["subprocess", pytest.param("systemd", marks=pytest.mark.needs_root)])
-def launcher(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Launcher]:
+def setting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Setting]:
     if request.param == "subprocess":
-        yield SubprocessLauncher(tmp_path, CLOCK, drain_s=1.0)
+        yield SubprocessLauncher(tmp_path, CLOCK, drain_s=1.0), LocalHost()
         return
     if reason := systemd_box.obstacle():
         pytest.skip(reason)
@@ -39,7 +44,12 @@ def launcher(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Launche
         yield from on_a_unit(box, tmp_path)
 
 
-def on_a_unit(box: SystemdBox, folder: Path) -> Iterator[Launcher]:
+@pytest.fixture
+def launcher(setting: Setting) -> Launcher:
+    return setting[0]
+
+
+def on_a_unit(box: SystemdBox, folder: Path) -> Iterator[Setting]:
     """A launcher on a unit that runs something else now."""
     box.unit("llm.service", "[Service]\nTimeoutStopSec=1s\nExecStart=/bin/sleep 600\n")
     box.systemctl("start", "llm.service")
@@ -50,8 +60,9 @@ def on_a_unit(box: SystemdBox, folder: Path) -> Iterator[Launcher]:
     )
     journal = Journal.begin(folder / "journals", new_header(service, unit, terms))
     session = open_session(service, unit, journal, CLOCK)
-    yield session.launcher(folder / "logs")
+    yield session.launcher(folder / "logs"), service.host
     session.give_back(lambda: "")
+    assert service.host.run(("ls", service.places(service.facts()).runtime)).status != 0
     assert "sleep" in box.systemctl("status", "llm.service")
 
 
@@ -70,6 +81,19 @@ def test_a_server_lives_from_start_to_stop_and_frees_its_port(launcher: Launcher
         assert server.exit_status() is not None
         with pytest.raises(ServerUnreachable):
             fetch(server.endpoint, HEALTH, timeout_s=2)
+
+
+def test_a_file_is_there_for_the_server_and_readable(setting: Setting) -> None:
+    launcher, host = setting
+    name = launcher.file_for("filed")
+    command = simulated_command()
+    server = launcher.start(command, ADAPTER.endpoint(command), name="filed", file_text='{"1": 3}')
+    try:
+        wait_until_ready(server, generation_probe(ADAPTER), deadline_s=20, clock=SystemClock())
+        assert host.run(("cat", "--", name)).stdout == '{"1": 3}'
+        assert int(host.run(("stat", "-c", "%a", "--", name)).stdout, 8) & 0o004
+    finally:
+        server.stop()
 
 
 def test_two_servers_on_one_port_are_refused(launcher: Launcher) -> None:

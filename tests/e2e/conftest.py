@@ -36,8 +36,8 @@ class Workbench:
         """What stands after the options: a simulated server with these flags."""
         return ["--", sys.executable, "-m", SIMULATED, "--port", str(self.port), *flags]
 
-    def question(self, num_steps: str = "0,1", budget: str = "1") -> list[str]:
-        """Options of a study of a few seconds."""
+    def question(self, num_steps: str = "0,1", budget: str = "1", *, is_thorough: bool = False) -> list[str]:
+        """Options of a study of a few seconds, its answer confirmed only when thorough."""
         prompts = self.folder / "prompts.jsonl"
         if not prompts.exists():
             lines = (
@@ -45,7 +45,8 @@ class Workbench:
             )
             prompts.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         return [
-            "--workload", str(prompts), "--num-steps", num_steps, "--concurrency", "1,4", "--budget", budget,
+            "--workload", str(prompts), "--num-steps", num_steps, "--concurrency", "1,4",
+            *(["--thorough"] if is_thorough else ["--budget", budget, "--confirm", "0"]),
         ]  # fmt: skip
 
     def run(self, *words: str, **options: object) -> subprocess.CompletedProcess[str]:

@@ -54,6 +54,18 @@ def test_a_study_ends_in_a_table_files_and_nothing_left_behind(bench: Any) -> No
     assert result["study_id"] in bench.run("show").stdout
 
 
+def test_the_finalists_are_launched_again_on_fresh_prompts(bench: Any) -> None:
+    question = (*bench.question("0,2", is_thorough=True), "--confirm", "1", "--refine", "0", "--no-schedule")
+    ran = bench.run("tune", *question, "--json", "-", *bench.server())
+    assert ran.returncode == 0, ran.stderr
+    result: Json = json.loads(ran.stdout)
+    assert list(schema_faults(result)) == []
+    assert [trial["requested"]["num_steps"] for trial in result["trials"]] == [0, 2, 2, 0]
+    assert "eagle 2, again at 4 on fresh prompts: " in ran.stderr
+    assert "off, again at 4: " in ran.stderr  # the anchor
+    assert bench.servers() == []
+
+
 def test_json_on_stdout_takes_the_place_of_the_table(bench: Any) -> None:
     ran = bench.run("tune", *bench.question(), "--json", "-", *bench.server())
     assert list(schema_faults(json.loads(ran.stdout))) == []

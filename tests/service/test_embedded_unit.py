@@ -54,7 +54,18 @@ class Study:
         prompts = self.folder / "prompts.jsonl"
         lines = ({"prompt": f"def f{i}(x):\n", "max_tokens": 8, "temperature": 0} for i in range(200))
         prompts.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return ["--workload", str(prompts), "--num-steps", "2", "--concurrency", "1", "--budget", "1"]
+        return [
+            "--workload",
+            str(prompts),
+            "--num-steps",
+            "2",
+            "--concurrency",
+            "1",
+            "--budget",
+            "1",
+            "--confirm",
+            "0",
+        ]
 
     def steps(self) -> list[str]:
         """Of the newest journal."""

@@ -94,7 +94,7 @@ def measured_before(moments: list[Moment], moment: Moment) -> int:
 def test_there_are_enough_moments(moments: list[Moment]) -> None:
     assert len(moments) >= 25
     names = {name for _, name in moments}
-    for step in ("lease", "watchdog", "stop", "drop-in", "reload", "start", "undo", "finish"):
+    for step in ("lease", "watchdog", "stop", "drop-in", "file", "reload", "start", "undo", "finish"):
         assert {f"journal {step}?", f"journal {step}"} <= names
 
 

@@ -76,7 +76,7 @@ class Desk:
         prompts.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         return [
             "--workload", str(prompts), "--num-steps", num_steps, "--concurrency", "1,4", "--budget", "1",
-            "--yes", "--orphan-timeout", "3s", "--quiet-for", "0.3s", *self.place,
+            "--confirm", "0", "--yes", "--orphan-timeout", "3s", "--quiet-for", "0.3s", *self.place,
         ]  # fmt: skip
 
     def everything_kept(self) -> bytes:

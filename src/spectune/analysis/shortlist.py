@@ -5,36 +5,17 @@ changes and the schedule come from everything measured so far, so that refined l
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from spectune.analysis.answers import measured_levels
 from spectune.analysis.crossover import Crossover, find_crossovers
 from spectune.analysis.recommendation import choose_setting
 from spectune.analysis.winners import Winner, find_winners
 from spectune.domain.schedule import Schedule, ScheduleRange
+from spectune.domain.shortlist import Shortlist
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.study import StudyHistory
 from spectune.domain.trial import Completed
-
-_SEARCH_ROLES = ("setting", "baseline", "repeat")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortlist:
-    """The finalists of a search.
-
-    Attributes:
-        recommended: the setting the search would recommend; None when none has every level.
-        rivals: off first where it was measured, then the other levels' winners, by ascending level.
-        crossings: (best at the low end, best at the high end, low, high) of each change of the winner.
-        schedule: the winners as steps by batch size; None where one setting wins everywhere, or where the
-            winners are not chains of one method.
-    """
-
-    recommended: SpecConfig | None
-    rivals: tuple[SpecConfig, ...]
-    crossings: tuple[tuple[SpecConfig, SpecConfig, int, int], ...]
-    schedule: Schedule | None
 
 
 def shortlist(history: StudyHistory) -> Shortlist:
@@ -57,7 +38,7 @@ def shortlist(history: StudyHistory) -> Shortlist:
 
 def of_search(history: StudyHistory) -> StudyHistory:
     """The history without what was launched after the search."""
-    kept = (outcome for outcome in history.outcomes if outcome.trial.role in _SEARCH_ROLES)
+    kept = (outcome for outcome in history.outcomes if outcome.trial.is_of_search)
     return replace(history, outcomes=tuple(kept))
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 from spectune.domain.command import Command
@@ -22,9 +23,9 @@ def learn(adapter: EngineAdapter, command: Command) -> EngineAdapter:
     """
     path = adapter.config_file(command)
     if path is not None:
-        adapter = adapter.with_config_text(_read(path))
+        adapter = adapter.knowing(replace(adapter.facts, config_text=_read(path)))
     asked = adapter.help_command(command)
-    return adapter if asked is None else adapter.with_help(_help(asked))
+    return adapter if asked is None else adapter.knowing(replace(adapter.facts, help_text=_help(asked)))
 
 
 def check_program(command: Command) -> None:
@@ -41,7 +42,7 @@ def with_file(adapter: EngineAdapter, command: Command) -> EngineAdapter:
     path = adapter.config_file(command)
     if path is None or not Path(path).is_file():
         return adapter
-    return adapter.with_config_text(_read(path))
+    return adapter.knowing(replace(adapter.facts, config_text=_read(path)))
 
 
 def _read(path: str) -> str:

@@ -14,8 +14,11 @@ from spectune.clock import Clock
 from spectune.domain.measurement import LevelMeasurement
 from spectune.domain.text import printable
 from spectune.domain.trial import Completed, EffectiveSettings, Failed, Trial, TrialOutcome
+from spectune.domain.workload import Part
 from spectune.metrics.summary import summarise_level
 from spectune.report import numbers
+
+_PARTS: dict[Part, str] = {"search": "", "fresh": " on fresh prompts", "ramp": " at most, up and down"}
 
 
 @dataclass(slots=True)
@@ -75,22 +78,22 @@ class StudyProgress(AbstractContextManager["StudyProgress"]):
     def trial_started(self, trial: Trial) -> None:
         """Notes the launch."""
         self._trial_began_s = self._clock.monotonic_s()
-        self._show(f"{trial.config.label}: starting the server")
+        self._show(f"{_named(trial)}: starting the server")
 
     def trial_ready(self, trial: Trial, effective: EffectiveSettings, launch_s: float) -> None:
         """One line with launch time and capacity."""
         capacity = numbers.count(effective.max_running_requests)
         differs = f"; {effective.differs}" if effective.differs else ""
         self._say(
-            f"{trial.config.label}: ready in {numbers.duration(launch_s)}, runs {capacity} requests at once"
+            f"{_named(trial)}: ready in {numbers.duration(launch_s)}, runs {capacity} requests at once"
             f"{differs}"
         )
 
-        self._show(f"{trial.config.label}: ready")
+        self._show(f"{_named(trial)}: ready")
 
     def level_started(self, trial: Trial, concurrency: int, num_requests: int) -> None:
         """Names the level on the bar."""
-        self._show(f"{trial.config.label} at {concurrency} ({num_requests} requests)")
+        self._show(f"{_named(trial)} at {concurrency} ({num_requests} requests)")
 
     def request_done(self) -> None:
         """Moves the bar."""
@@ -101,7 +104,7 @@ class StudyProgress(AbstractContextManager["StudyProgress"]):
         summary = summarise_level(level)
         disturbed = ", disturbed by other processes" if summary.disturbed else ""
         speed = numbers.rate(summary.output_tps)
-        self._say(f"{trial.config.label} at {level.concurrency}: {speed} tok/s{disturbed}")
+        self._say(f"{_named(trial)} at {level.concurrency}{_PARTS[level.part]}: {speed} tok/s{disturbed}")
 
     def trial_done(self, outcome: TrialOutcome) -> None:
         """One line where the trial did not complete."""
@@ -110,7 +113,7 @@ class StudyProgress(AbstractContextManager["StudyProgress"]):
             self._show(None)
             return
         reason = outcome.detail if isinstance(outcome, Failed) else outcome.reason
-        self._say(f"{outcome.trial.config.label}: no result: {reason}")
+        self._say(f"{_named(outcome.trial)}: no result: {reason}")
 
     def _say(self, line: str) -> None:
         line = printable(line)
@@ -154,3 +157,7 @@ class _Bar:
             self._rich.update(self._task, completed=share, left=left)
         else:
             self._rich.update(self._task, completed=share, left=left, description=what)
+
+
+def _named(trial: Trial) -> str:
+    return f"{trial.label}, again" if trial.role == "confirm" else trial.label

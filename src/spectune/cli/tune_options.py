@@ -13,8 +13,9 @@ from spectune.cli.options import (
     parse_seconds,
     parse_share,
 )
+from spectune.cli.proof_options import PROOF, add_proof_arguments, read_proof
 from spectune.cli.service_options import ServiceTerms, add_terms_arguments, add_unit_arguments, read_terms
-from spectune.domain.study import SearchRule
+from spectune.domain.study import ProofRule, SearchRule
 from spectune.errors import ConfigError
 
 DEFAULT_BUDGET_S = 200.0
@@ -65,6 +66,7 @@ class TuneOptions:
         resume: study to go on with, `NEWEST` for the newest interrupted one; "" to begin a new one.
         is_dry_run: print the plan only.
         search: how settings are chosen, and when to stop.
+        proof: what is measured before a setting is recommended.
         budget_s: measuring seconds; None for no limit.
         seed: seed of the built-in workload.
         command: serve command; empty for the embedded engine.
@@ -86,6 +88,7 @@ class TuneOptions:
     resume: str
     is_dry_run: bool
     search: SearchRule
+    proof: ProofRule
     budget_s: float | None
     seed: int
     command: tuple[str, ...]
@@ -97,9 +100,10 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
     """The options of the words after `tune`; raises ConfigError."""
     own, command = _split_command(words)
     found = _parser().read(own)
+    proof = read_proof(found, is_thorough=found.thorough)
     options = TuneOptions(
         workload=found.workload or DEFAULT_WORKLOAD,
-        concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine),
+        concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine, proof),
         num_steps=_numbers(found.num_steps, "--num-steps", 0),
         engine=found.engine or "",
         model=found.model or "",
@@ -112,6 +116,7 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
         resume=found.resume or "",
         is_dry_run=found.dry_run,
         search=_search(found),
+        proof=proof,
         budget_s=_budget(found),
         seed=_count(found.seed, "--seed", 0) or 0,
         command=command,
@@ -151,23 +156,8 @@ def _parser() -> Parser:
     space.add_argument("--method", choices=METHODS, help="default: the serve command's own")
     space.add_argument("--topk", metavar="N", help="branches per draft step (default 1, a chain)")
     space.add_argument("--num-draft-tokens", metavar="N", help="with --topk > 1: tokens verified per step")
-    effort = parser.add_argument_group("effort")
-    effort.add_argument("--budget", metavar="SECONDS", help="measuring time in all (default 200)")
-    effort.add_argument(
-        "--search", choices=("model", "grid"),
-        help="model: few launches, each where it is worth most (default); grid: num_steps in order "
-        "(default with --num-steps or --topk)",
-    )  # fmt: skip
-    effort.add_argument(
-        "--tolerance", metavar="SHARE", help="speed that may be lost, such as 0.5%% (default)"
-    )
-    effort.add_argument("--max-launches", metavar="N", help="launches at most")
-    effort.add_argument(
-        "--max-downtime", metavar="TIME", help="launching and measuring at most: 90s, 30m, 2h"
-    )
-    effort.add_argument("--thorough", action="store_true", help="no limit on measuring time")
-    effort.add_argument("--dry-run", action="store_true", help="print the plan, start nothing")
-    effort.add_argument("--yes", action="store_true", help="ask nothing")
+    _add_effort(parser.add_argument_group("effort"))
+    add_proof_arguments(parser.add_argument_group("proof"))
     service = parser.add_argument_group("a systemd service instead of a SERVE COMMAND")
     add_unit_arguments(service)
     add_terms_arguments(service)
@@ -181,8 +171,34 @@ def _parser() -> Parser:
     return parser
 
 
-def _levels(engine: str | None) -> tuple[int, ...]:
+def _add_effort(effort: argparse._ArgumentGroup) -> None:
+    effort.add_argument("--budget", metavar="SECONDS", help="measuring time in all (default 200)")
+    effort.add_argument(
+        "--search", choices=("model", "grid"),
+        help="model: few launches, each where it is worth most (default); grid: num_steps in order "
+        "(default with --num-steps or --topk)",
+    )  # fmt: skip
+    effort.add_argument(
+        "--tolerance", metavar="SHARE", help="speed that may be lost, such as 0.5%% (default)"
+    )
+    effort.add_argument("--max-launches", metavar="N", help="launches at most")
+    effort.add_argument(
+        "--max-downtime", metavar="TIME", help="launching and measuring at most: 90s, 30m, 2h"
+    )
+    effort.add_argument("--thorough", action="store_true", help="no limit on measuring time, every proof")
+    effort.add_argument("--dry-run", action="store_true", help="print the plan, start nothing")
+    effort.add_argument("--yes", action="store_true", help="ask nothing")
+
+
+def _levels(engine: str | None, proof: ProofRule) -> tuple[int, ...]:
+    """The mix's own levels where one is given."""
+    if proof.mix:
+        return tuple(level for level, _ in proof.mix)
     return LLAMACPP_CONCURRENCY if engine == "llamacpp" else DEFAULT_CONCURRENCY
+
+
+def _spans(levels: tuple[int, ...], level: int) -> bool:
+    return levels[0] <= level <= levels[-1]
 
 
 def _numbers(text: str | None, flag: str, lowest: int) -> tuple[int, ...] | None:
@@ -247,13 +263,19 @@ def _check(options: TuneOptions) -> None:
             f"--seed: `it belongs to the built-in workload {DEFAULT_WORKLOAD}` must hold, got --workload "
             f"{options.workload}; leave it out."
         )
+    outside = [level for level, _ in options.proof.mix if not _spans(options.concurrency, level)]
+    if outside:
+        raise ConfigError(
+            f"--mix: `its levels lie within --concurrency` must hold, got {outside[0]} beside "
+            f"{', '.join(map(str, options.concurrency))}; leave --concurrency out for the mix's own levels."
+        )
     if options.engine and options.command:
         raise ConfigError(
             "spectune tune: `--engine or a serve command` must hold, both were given; leave --engine out."
         )
     if options.model and options.engine != "llamacpp":
         raise ConfigError("--model: `--engine llamacpp` must be given with it; or give a serve command.")
-    changed = sorted(options.given & {*_QUESTION, "budget", "thorough", *_EFFORT})
+    changed = sorted(options.given & {*_QUESTION, "budget", "thorough", *_EFFORT, *PROOF})
     if options.resume and changed:
         raise ConfigError(
             "spectune tune --resume: `a study goes on with the question it began with` must hold, got "

@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import assert_never
 
 from spectune import __version__
 from spectune.analysis.answers import StudyAnswers, answer
 from spectune.cli.engine_facts import learn, with_file
 from spectune.cli.llamacpp_door import is_llamacpp_command, llamacpp_command
 from spectune.cli.machine import read_environment
+from spectune.cli.planners import fewest, planner_of, sized_launches, staged_planner
 from spectune.cli.tune_options import DEFAULT_NUM_STEPS, DEFAULT_WORKLOAD, NEWEST, TuneOptions
 from spectune.clock import SystemClock
 from spectune.domain.command import MASK, Command
 from spectune.domain.spec_config import SpecConfig
-from spectune.domain.study import SearchRule, SearchSpace, Study, StudyHistory
+from spectune.domain.study import SearchSpace, Study, StudyHistory
 from spectune.engines import tensorrt_llm
 from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
@@ -33,10 +33,7 @@ from spectune.errors import ConfigError, StoreError
 from spectune.launch.foreign_cpu import CpuReading, read_cpu
 from spectune.launch.launcher import Launcher
 from spectune.launch.subprocess_launcher import SubprocessLauncher
-from spectune.planning.grid import GridPlanner, fewest_launches, grid_configs
-from spectune.planning.model_planner import ModelPlanner
-from spectune.planning.planner import Planner
-from spectune.planning.stopping import Budget
+from spectune.planning.grid import grid_configs
 from spectune.report.plan_document import PlannedSetting, StudyPlan
 from spectune.storage.sqlite_store import SqliteStore, default_store_path
 from spectune.tuning.loop import tune
@@ -45,8 +42,6 @@ from spectune.tuning.run_trial import TrialRunner, TrialSetup
 from spectune.workloads.prompts import PromptPool, python_code_pool
 from spectune.workloads.request_file import request_file_pool
 
-MODEL_LAUNCHES = 6  # what the model search needs on most surfaces (benchmarks/planner), and one to spare
-FEWEST_MODEL_LAUNCHES = 3
 _EMBEDDED_COMMAND = (sys.executable, "-m", "spectune", "serve")
 _ADAPTERS: tuple[EngineAdapter, ...] = (
     EmbeddedAdapter(),
@@ -118,6 +113,7 @@ def begin_study(options: TuneOptions) -> PreparedStudy:
         budget_s=options.budget_s,
         environment=read_environment(),
         search=options.search,
+        proof=options.proof,
     )
     return PreparedStudy(
         study=study, command=_startable(prepared.command), adapter=adapter, pool=pool, notes=prepared.notes
@@ -163,7 +159,7 @@ def run_study(
     clock = SystemClock()
     own = SubprocessLauncher(log_folder(store, prepared.study.id), clock, drain_s=prepared.adapter.drain_s)
     keeping = keeping or Keeping(launcher=own)
-    planner = planner_of(prepared.study)
+    planner = staged_planner(prepared.study, prepared.adapter)
     setup = TrialSetup(
         adapter=prepared.adapter,
         launcher=keeping.launcher,
@@ -192,37 +188,9 @@ def plan_study(prepared: PreparedStudy) -> StudyPlan:
     return StudyPlan(
         study=study,
         settings=settings,
-        min_launches=min(feasible, _fewest_launches(study)),
+        min_launches=min(feasible, fewest(study)),
         notes=tuple(notes),
     )
-
-
-def planner_of(study: Study) -> Planner:
-    """The search a study asks for."""
-    match study.search:
-        case SearchRule(kind="grid"):
-            return GridPlanner()
-        case SearchRule(tolerance=tolerance, max_launches=launches, max_downtime_s=downtime_s):
-            limit = float("inf")
-            return ModelPlanner(
-                budget=Budget(
-                    tolerance=tolerance,
-                    max_launches=launches or limit,
-                    max_downtime_s=min(downtime_s or limit, study.budget_s or limit),
-                )
-            )
-        case _ as never:
-            assert_never(never)
-
-
-def sized_launches(study: Study) -> int:
-    """Launches among which the measuring budget is shared."""
-    settings = len(study.space.num_steps)
-    return settings if study.search.kind == "grid" else min(settings, MODEL_LAUNCHES)
-
-
-def _fewest_launches(study: Study) -> int:
-    return fewest_launches(study.space) if study.search.kind == "grid" else FEWEST_MODEL_LAUNCHES
 
 
 def answers_of(history: StudyHistory) -> StudyAnswers:

@@ -45,6 +45,11 @@ class Trial:
     lever: str = ""
 
     @property
+    def is_of_search(self) -> bool:
+        """Whether the search proposed it, not what comes after; a baseline with a lever comes after."""
+        return self.role in ("setting", "repeat") or (self.role == "baseline" and not self.lever)
+
+    @property
     def label(self) -> str:
         """A short name for tables: 'eagle 3', 'schedule 1-4:3,5-:0', 'off, --max-running-requests 34'."""
         name = self.config.label if self.schedule is None else f"schedule {self.schedule.label}"

@@ -70,6 +70,26 @@ class Scheduled:
     file_text: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFacts:
+    """What is known of an engine and its files beside the command; "" for what is not.
+
+    Attributes:
+        config_text: of the file that the command reads flags from.
+        help_text: what `help_command` printed; flags that it does not show are not used.
+        version: as a server reported it.
+        schedule_text: of the schedule's file, `Scheduled.file_text`; without it none is read back.
+    """
+
+    config_text: str = ""
+    help_text: str = ""
+    version: str = ""
+    schedule_text: str = ""
+
+
+NO_FACTS = EngineFacts()
+
+
 class EngineAdapter(Protocol):
     """One engine's dialect. Reading methods raise ProtocolError on an answer they cannot read.
 
@@ -92,20 +112,21 @@ class EngineAdapter(Protocol):
     def drain_s(self) -> float:
         """How long its own orderly end may take after SIGTERM."""
 
+    @property
+    def facts(self) -> EngineFacts:
+        """What it has been told of the engine and its files."""
+
+    def knowing(self, facts: EngineFacts) -> Self:
+        """The same dialect, told these facts."""
+
     def recognises(self, command: Command) -> bool:
         """Whether this command starts this engine."""
 
     def config_file(self, command: Command) -> str | None:
         """Path of a file the command reads flags from, None when there is none."""
 
-    def with_config_text(self, text: str) -> Self:
-        """The same dialect, knowing that file's text."""
-
     def help_command(self, command: Command) -> Command | None:
         """What to run to learn which flags the engine has, None when that would not help."""
-
-    def with_help(self, text: str) -> Self:
-        """The same dialect, knowing what `help_command` printed."""
 
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """The command with the covariates set that must not differ between arms."""
@@ -144,8 +165,11 @@ class EngineAdapter(Protocol):
             file: a path on the serving machine that the command may name, where the engine wants a file.
         """
 
+    def schedule_refusal(self, log: str) -> str:
+        """The engine's own words in its log that it follows no schedule; "" where there are none."""
+
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
-        """The command with these flags, each a `--name value` pair, in place of its own of those names."""
+        """The command with these flags, `--name value` pairs or switches, in place of its own."""
 
     def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
         """Flags that let it run so many requests at once; empty where there is no such flag."""

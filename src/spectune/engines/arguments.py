@@ -1,5 +1,6 @@
 """Flags among an engine's arguments, read and taken out: `--name value`, `--name=value`, switches."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from spectune.domain.command import Command
@@ -120,6 +121,19 @@ class Flags:
             for flag in self.all(name, is_switch=name in switches)
             for place in flag.places
         )
+
+    def with_words(self, words: tuple[str, ...], aliases: Mapping[str, tuple[str, ...]]) -> Command:
+        """The command with flags put after the last word, its own of their names and aliases taken out.
+
+        Args:
+            words: `--name value` pairs and switches.
+            aliases: other names of a flag.
+        """
+        starts = [place for place, word in enumerate(words) if word.startswith("--")]
+        switches = {words[place] for place in starts if place + 1 == len(words) or place + 1 in starts}
+        valued = {words[place] for place in starts} - switches
+        names = valued | {alias for flag in valued for alias in aliases.get(flag, ())}
+        return self.words.changed(self.places(*names, *switches, switches=frozenset(switches)), words)
 
     def port(self, default: int) -> int:
         """The value of `--port`; raises ConfigError when it is no port."""

@@ -4,7 +4,7 @@ The simulated server of `spectune.testing` speaks it too and is recognised by it
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Self
 
@@ -15,7 +15,7 @@ from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.engines import openai
-from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
+from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
 from spectune.engines.failure import diagnose
 from spectune.engines.flags import flag_value, int_flag, without_flags
 from spectune.engines.json_answer import JsonAnswer
@@ -44,6 +44,11 @@ class EmbeddedAdapter:
     ready_deadline_s: float = 60.0
     hang_s: float = 20.0
     drain_s: float = 10.0
+    facts: EngineFacts = NO_FACTS
+
+    def knowing(self, facts: EngineFacts) -> Self:
+        """Nothing is to be learnt: it is of this version and reads no file."""
+        return replace(self, facts=facts)
 
     def recognises(self, command: Command) -> bool:
         """`spectune serve`, `python -m spectune serve` or the simulated server, at any place."""
@@ -54,20 +59,10 @@ class EmbeddedAdapter:
         del command
         return None
 
-    def with_config_text(self, text: str) -> Self:
-        """Itself."""
-        del text
-        return self
-
     def help_command(self, command: Command) -> Command | None:
         """It is of this version; nothing is to be learnt."""
         del command
         return None
-
-    def with_help(self, text: str) -> Self:
-        """Itself."""
-        del text
-        return self
 
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """The command as it is: its limits do not depend on the setting."""
@@ -89,6 +84,9 @@ class EmbeddedAdapter:
             raise ConfigError(
                 f"serve command: `{_ALGORITHM}` must be one of {', '.join(METHODS)}, got {algorithm!r}."
             )
+        schedule = flag_value(command.argv, _SCHEDULE)
+        if schedule is not None:
+            return SpecConfig.chain(method, Schedule.parse(schedule).max_steps)
         num_steps = int_flag(command.argv, _NUM_STEPS)
         topk = int_flag(command.argv, _TOPK)
         draft_tokens = int_flag(command.argv, _NUM_DRAFT_TOKENS)
@@ -123,8 +121,9 @@ class EmbeddedAdapter:
         )  # fmt: skip
 
     def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
-        """Any schedule of chains of any method."""
-        del schedule
+        """Any schedule of chains of any method that drafts somewhere."""
+        if config.topk > 1 or config.is_off:
+            return f"`chains are drafted` must hold for schedule {schedule.label}, got {config.label}."
         return self.check(command, config)
 
     def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
@@ -133,6 +132,11 @@ class EmbeddedAdapter:
         argv = without_flags(command.argv, _SPECULATIVE)
         words = (_ALGORITHM, ALGORITHMS[config.method], _SCHEDULE, schedule.label)
         return Scheduled(command=Command(argv=argv + words, env=command.env))
+
+    def schedule_refusal(self, log: str) -> str:
+        """It refuses none."""
+        del log
+        return ""
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags at the end, theirs taken out before."""

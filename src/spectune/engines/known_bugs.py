@@ -126,6 +126,15 @@ KNOWN_BUGS = (
         symptom="start-up fails unless --speculative-num-steps is the largest candidate.",
         advice="Set it to the largest candidate.",
         log_pattern=r"shared logits buffer holds \d+ rows but caller needs",
+        is_handled=True,
+    ),
+    KnownBug(
+        engine="sglang",
+        needs=frozenset({"schedule"}),
+        symptom="a schedule is dropped with a warning only, as beside DP attention or multi-layer EAGLE.",
+        advice="Leave those flags out, or use a fixed setting.",
+        log_pattern=r"speculative_adaptive disabled",
+        is_handled=True,
     ),
     KnownBug(
         engine="sglang",
@@ -140,7 +149,16 @@ KNOWN_BUGS = (
         symptom="num_speculative_tokens_per_batch_size is dropped under data parallelism.",
         advice="Use a fixed number of tokens there.",
         thread="vllm-project/vllm#45963",
-        log_pattern=r"num_speculative_tokens_per_batch_size.*(?:disabled|ignored)",
+        log_pattern=r"Disabling num_speculative_tokens_per_batch_size",
+        is_handled=True,
+    ),
+    KnownBug(
+        engine="vllm",
+        needs=frozenset({"schedule"}),
+        symptom="a schedule runs without full CUDA graphs under the V1 runner (14 % slower, one request).",
+        advice="Try VLLM_USE_V2_MODEL_RUNNER=1, and compare with the best fixed setting.",
+        thread="vllm-project/vllm#49548",
+        log_pattern=r"Dynamic speculative decoding changes the target verification",
     ),
     KnownBug(
         engine="vllm",

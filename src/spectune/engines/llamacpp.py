@@ -17,10 +17,11 @@ from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import EffectiveSettings, KeyKind, ReportedKey
 from spectune.engines import llamacpp_flags, openai
-from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
+from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
 from spectune.engines.json_answer import JsonAnswer
+from spectune.engines.levers import aliases_of
 from spectune.engines.prometheus import Sample, parse_metrics, per_position, total, whole
 from spectune.engines.publishing import endpoint_of
 from spectune.engines.words import engine_words, find_engine, is_image, is_in_container, is_module, program
@@ -72,17 +73,17 @@ def starts(words: tuple[str, ...]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlamacppAdapter:
-    """See `EngineAdapter`.
-
-    Attributes:
-        help_text: what `--help` printed, "" when it was not asked.
-    """
+    """See `EngineAdapter`."""
 
     name: str = "llamacpp"
     ready_deadline_s: float = 600.0
     hang_s: float = 60.0
     drain_s: float = 10.0
-    help_text: str = ""
+    facts: EngineFacts = NO_FACTS
+
+    def knowing(self, facts: EngineFacts) -> Self:
+        """`--help` tells builds with `--spec-` flags from older ones."""
+        return replace(self, facts=facts)
 
     def recognises(self, command: Command) -> bool:
         """`llama-server` at any place."""
@@ -93,21 +94,12 @@ class LlamacppAdapter:
         del command
         return None
 
-    def with_config_text(self, text: str) -> Self:
-        """Itself."""
-        del text
-        return self
-
     def help_command(self, command: Command) -> Command | None:
         """The command with `--help` alone; not in a container or a shell's text, which would do more."""
         words = engine_words(command, starts, "llama.cpp")
         if words.shell_words or is_in_container(command.argv[: words.first]):
             return None
         return words.changed(frozenset(range(len(words.arguments))), ("--help",))
-
-    def with_help(self, text: str) -> Self:
-        """Tells builds with `--spec-` flags from older ones."""
-        return replace(self, help_text=text)
 
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """`--metrics` for the counters; a limit on slots below the levels is told, not changed."""
@@ -160,19 +152,26 @@ class LlamacppAdapter:
         return llamacpp_flags.setting_flags(self._flags(command), config, is_old=self._is_old())
 
     def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
-        """None can be run yet."""
+        """None: a draft length holds from launch to launch (b11434, source)."""
         del command, config
-        return f"schedule {schedule.label} cannot be started on {self.name} by this version of spectune."
+        return (
+            f"llama-server cannot change the draft length while it runs: {schedule.label} needs a launch per "
+            "range."
+        )
 
     def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
         """The largest step alone; `check_schedule` lets none pass."""
         del schedule, file
         return Scheduled(command=self.command_for(command, config))
 
+    def schedule_refusal(self, log: str) -> str:
+        """It has none to refuse."""
+        del log
+        return ""
+
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags after the last word, the command's own of those names taken out."""
-        own = self._flags(command)
-        return own.words.changed(own.places(*flags[::2]), flags)
+        return self._flags(command).with_words(flags, aliases_of(self.name))
 
     def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
         """The engine's own limit."""
@@ -252,7 +251,7 @@ class LlamacppAdapter:
         return Flags(words=engine_words(command, starts, "llama.cpp"), rule=llamacpp_flags.RULE)
 
     def _is_old(self) -> bool:
-        return bool(self.help_text) and llamacpp_flags.DRAFT_MAX not in self.help_text
+        return bool(self.facts.help_text) and llamacpp_flags.DRAFT_MAX not in self.facts.help_text
 
 
 def read_metrics(body: str) -> SpecCounters | None:

@@ -14,11 +14,14 @@ from spectune.domain.measurement import SpecCounters
 from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings
-from spectune.engines import openai, sglang_flags
-from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
+from spectune.engines import openai, sglang_flags, sglang_schedule
+from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
+from spectune.engines.json_answer import JsonAnswer
+from spectune.engines.levers import aliases_of
 from spectune.engines.publishing import endpoint_of
+from spectune.engines.schedule_forms import adaptive_json
 from spectune.engines.sglang_answers import COVARIATES, read_counters, read_server_info
 from spectune.engines.words import engine_words, is_in_container
 from spectune.engines.yaml_arguments import file_arguments
@@ -71,19 +74,17 @@ _SIGNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SglangAdapter:
-    """See `EngineAdapter`.
-
-    Attributes:
-        config_text: of the YAML file that the command names, "" when there is none or it was not read.
-        help_text: what `--help` printed, "" when it was not asked.
-    """
+    """See `EngineAdapter`."""
 
     name: str = "sglang"
     ready_deadline_s: float = 1800.0
     hang_s: float = 120.0
     drain_s: float = 30.0
-    config_text: str = ""
-    help_text: str = ""
+    facts: EngineFacts = NO_FACTS
+
+    def knowing(self, facts: EngineFacts) -> Self:
+        """Flags of a file count where the command does not name them; `--help` and version bound the rest."""
+        return replace(self, facts=facts)
 
     def recognises(self, command: Command) -> bool:
         """`python -m sglang.launch_server` or `sglang serve`, at any place."""
@@ -93,20 +94,12 @@ class SglangAdapter:
         """The value of `--config`."""
         return self._own_flags(command).value("--config")
 
-    def with_config_text(self, text: str) -> Self:
-        """Flags of the file count where the command does not name them."""
-        return replace(self, config_text=text)
-
     def help_command(self, command: Command) -> Command | None:
         """The command with `--help` alone; not in a container or a shell's text, which would do more."""
         words = engine_words(command, sglang_flags.starts, "SGLang")
         if words.shell_words or is_in_container(command.argv[: words.first]):
             return None
         return words.changed(frozenset(range(len(words.arguments))), ("--help",))
-
-    def with_help(self, text: str) -> Self:
-        """Flags that `--help` does not show are not used."""
-        return replace(self, help_text=text)
 
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """`--enable-metrics` for the counters, and one limit of running requests for all arms."""
@@ -158,19 +151,27 @@ class SglangAdapter:
         return sglang_flags.setting_flags(config)
 
     def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
-        """None can be run yet."""
-        del command, config
-        return f"schedule {schedule.label} cannot be started on {self.name} by this version of spectune."
+        """Chains of EAGLE and EAGLE-3 without what silently disables adaptive mode; see `sglang_schedule`."""
+        found = sglang_schedule.obstacle(
+            self._flags(command), config, schedule, version=self.facts.version, help_text=self.facts.help_text
+        )
+        words = self._own_flags(command).words
+        if not found and is_in_container(words.command.argv[: words.first]):
+            return "the schedule's file, written beside the container, is not seen inside it."
+        return found or self.check(command, config)
 
     def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
-        """The largest step alone; `check_schedule` lets none pass."""
-        del schedule, file
-        return Scheduled(command=self.command_for(command, config))
+        """Adaptive mode with one candidate per range, started with the largest."""
+        changed = sglang_flags.changed(self._flags(command), config, file=file)
+        return Scheduled(command=changed, file_text=adaptive_json(schedule))
+
+    def schedule_refusal(self, log: str) -> str:
+        """Its "speculative_adaptive disabled: …"."""
+        return sglang_schedule.refusal(log)
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags after the last word, the command's own of those names taken out."""
-        own = self._own_flags(command)
-        return own.words.changed(own.places(*flags[::2]), flags)
+        return self._own_flags(command).with_words(flags, aliases_of(self.name))
 
     def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
         """The engine's own limit."""
@@ -205,11 +206,12 @@ class SglangAdapter:
         return (HttpRequest(method="GET", path="/server_info"),)
 
     def read_settings(self, command: Command, answers: tuple[str, ...], log: str) -> EffectiveSettings:
-        """All of it is in `/server_info`; what the command names itself is a declared covariate."""
-        del log
+        """`/server_info`; what the command names itself is a declared covariate."""
         flags = self._flags(command)
         declared = frozenset(name for name in COVARIATES if flags.has(f"--{name.replace('_', '-')}"))
-        return read_server_info(answers[0], declared=declared)
+        found = read_server_info(answers[0], declared=declared)
+        info = JsonAnswer(answers[0], source="/server_info")
+        return replace(found, schedule=sglang_schedule.in_force(info, log, self.facts.schedule_text))
 
     def counters_request(self) -> HttpRequest:
         """`/metrics`."""
@@ -251,15 +253,15 @@ class SglangAdapter:
     def _flags(self, command: Command) -> Flags:
         flags = self._own_flags(command)
         path = flags.value("--config")
-        if path is None or not self.config_text:
+        if path is None or not self.facts.config_text:
             return flags
-        return replace(flags, file=file_arguments(self.config_text, path))
+        return replace(flags, file=file_arguments(self.facts.config_text, path))
 
     def _lacks(self, config: SpecConfig) -> str:
-        if not self.help_text:
+        if not self.facts.help_text:
             return ""
         used = [word for word in sglang_flags.setting_flags(config) if word.startswith("--")]
-        missing = [flag for flag in used if flag not in self.help_text]
+        missing = [flag for flag in used if flag not in self.facts.help_text]
         return f"this SGLang's --help does not name {missing[0]}." if missing else ""
 
 

@@ -99,7 +99,9 @@ def _config(info: JsonAnswer, state: JsonAnswer | None) -> SpecConfig:
         return OFF
     if algorithm not in METHODS:
         raise ProtocolError(f"/server_info: `speculative_algorithm` is {algorithm!r}, not known here.")
-    source = state if state is not None and state.has("speculative_num_draft_tokens") else info
+    is_told = state is not None and state.has("speculative_num_draft_tokens")
+    is_adaptive = info.value("speculative_adaptive") is True  # the state's is that of the moment then
+    source = state if state is not None and is_told and not is_adaptive else info
     topk = source.optional_int("speculative_eagle_topk") or 1
     draft_tokens = source.optional_int("speculative_num_draft_tokens")
     num_steps = source.optional_int("speculative_num_steps")

@@ -92,8 +92,13 @@ def setting_flags(config: SpecConfig) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def changed(flags: Flags, config: SpecConfig) -> Command:
-    """The command with its speculative flags changed to `config` and nothing else.
+def adaptive_flags(config: SpecConfig, file: str) -> tuple[str, ...]:
+    """The flags of a schedule in a file; `config` is the largest step, with which SGLang must start."""
+    return (*setting_flags(config), ADAPTIVE[0], ADAPTIVE[1], file)
+
+
+def changed(flags: Flags, config: SpecConfig, *, file: str = "") -> Command:
+    """The command with its speculative flags changed to `config`, or a schedule's, and nothing else.
 
     Flags of the method's own (draft path, token map, attention mode) stay while the method stays or where
     the command had none; off and another method lose them. A file of flags that has speculative ones is
@@ -101,7 +106,7 @@ def changed(flags: Flags, config: SpecConfig) -> Command:
     """
     is_same = not config.is_off and config_of(flags).method in (config.method, OFF.method)
     removed = _speculative_places(flags.words, whole_family=not is_same, flags=flags)
-    added = setting_flags(config)
+    added = adaptive_flags(config, file) if file else setting_flags(config)
     if not any(flags.split(words[0])[0].startswith(FAMILY) for words in flags.file):
         return flags.words.changed(removed, added)
     kept = tuple(word for words in flags.file if _stays(flags, words[0], is_same=is_same) for word in words)

@@ -16,10 +16,12 @@ from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.engines import openai, vllm_answers, vllm_config
-from spectune.engines.adapter import Diagnosis, Prepared, Scheduled, ServerTraces
+from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import FlagRule, Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
+from spectune.engines.levers import aliases_of
 from spectune.engines.publishing import endpoint_of
+from spectune.engines.schedule_forms import batch_size_rows, read_batch_size_rows
 from spectune.engines.words import engine_words, find_engine, is_image, is_module, program
 from spectune.engines.yaml_arguments import file_arguments
 from spectune.errors import ConfigError
@@ -83,17 +85,17 @@ def starts(words: tuple[str, ...]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VllmAdapter:
-    """See `EngineAdapter`.
-
-    Attributes:
-        config_text: of the YAML file that the command names, "" when there is none or it was not read.
-    """
+    """See `EngineAdapter`."""
 
     name: str = "vllm"
     ready_deadline_s: float = 1800.0
     hang_s: float = 120.0
     drain_s: float = 20.0
-    config_text: str = ""
+    facts: EngineFacts = NO_FACTS
+
+    def knowing(self, facts: EngineFacts) -> Self:
+        """Flags of a file count where the command does not name them."""
+        return replace(self, facts=facts)
 
     def recognises(self, command: Command) -> bool:
         """`vllm serve` and its older and containerised forms, at any place."""
@@ -103,19 +105,10 @@ class VllmAdapter:
         """The value of `--config`."""
         return self._own_flags(command).value("--config")
 
-    def with_config_text(self, text: str) -> Self:
-        """Flags of the file count where the command does not name them."""
-        return replace(self, config_text=text)
-
     def help_command(self, command: Command) -> Command | None:
         """None: every version has `--speculative-config`, and its help does not list the keys."""
         del command
         return None
-
-    def with_help(self, text: str) -> Self:
-        """Itself."""
-        del text
-        return self
 
     def prepared(self, command: Command, *, max_concurrency: int) -> Prepared:
         """The command as it is: vLLM's limits do not depend on the setting. It must count, though."""
@@ -160,19 +153,26 @@ class VllmAdapter:
         return vllm_config.setting_flags(self._flags(command), config)
 
     def check_schedule(self, command: Command, config: SpecConfig, schedule: Schedule) -> str:
-        """None can be run yet."""
-        del command, config
-        return f"schedule {schedule.label} cannot be started on {self.name} by this version of spectune."
+        """Any that drafts somewhere, but not under data parallelism, where vLLM drops it with a warning."""
+        if config.is_off:
+            return f"schedule {schedule.label}: `some range drafts` must hold, none does."
+        if "data-parallel" in self.traits(command, config):
+            return "vLLM drops num_speculative_tokens_per_batch_size under data parallelism."
+        return self.check(command, config)
 
     def scheduled(self, command: Command, config: SpecConfig, schedule: Schedule, file: str) -> Scheduled:
-        """The largest step alone; `check_schedule` lets none pass."""
-        del schedule, file
-        return Scheduled(command=self.command_for(command, config))
+        """`num_speculative_tokens_per_batch_size` beside the most tokens; no file is needed."""
+        del file
+        rows = batch_size_rows(schedule)
+        return Scheduled(command=vllm_config.changed(self._flags(command), config, rows))
+
+    def schedule_refusal(self, log: str) -> str:
+        """Its "… Disabling num_speculative_tokens_per_batch_size …" (0.32, source)."""
+        return vllm_answers.schedule_refusal(log)
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags after the last word, the command's own of those names taken out."""
-        own = self._own_flags(command)
-        return own.words.changed(own.places(*flags[::2]), flags)
+        return self._own_flags(command).with_words(flags, aliases_of(self.name))
 
     def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
         """The engine's own limit."""
@@ -222,7 +222,9 @@ class VllmAdapter:
         if max_seqs is not None:
             declared["max_num_seqs"] = max_seqs
         method = vllm_config.method_of(asked) if asked else ""
-        return vllm_answers.read_settings(answers, log, asked_method=method, declared=declared)
+        found = vllm_answers.read_settings(answers, log, asked_method=method, declared=declared)
+        rows = None if vllm_answers.schedule_refusal(log) else vllm_config.schedule_rows(flags)
+        return replace(found, schedule=read_batch_size_rows(rows, most=found.config.num_steps))
 
     def counters_request(self) -> HttpRequest:
         """`/metrics`."""
@@ -266,9 +268,9 @@ class VllmAdapter:
     def _flags(self, command: Command) -> Flags:
         flags = self._own_flags(command)
         path = flags.value("--config")
-        if path is None or not self.config_text:
+        if path is None or not self.facts.config_text:
             return flags
-        return replace(flags, file=file_arguments(self.config_text, path))
+        return replace(flags, file=file_arguments(self.facts.config_text, path))
 
 
 def _lora_obstacle(flags: Flags, config: SpecConfig) -> str:

@@ -22,6 +22,7 @@ _SPECULATIVE = re.compile(r"speculative_config=(?:None|SpeculativeConfig\((?P<in
 _FIELD = re.compile(r"(\w+)=(?:'([^']*)'|([^,]+))")
 _KV_TOKENS = re.compile(r"KV cache size: ([\d,]+) tokens")
 _MAX_SEQS = re.compile(r"'max_num_seqs': (\d+)")
+_SCHEDULE_DROPPED = re.compile(r".*Disabling num_speculative_tokens_per_batch_size.*")
 _CAPACITY = (
     "num_gpu_blocks", "block_size", "kv_cache_max_concurrency", "kv_cache_memory_bytes", "mamba_block_size",
     "mamba_cache_mode",
@@ -57,6 +58,12 @@ def read_settings(
         model=read_model(models),
         reported=_reported(info, declared),
     )
+
+
+def schedule_refusal(log: str) -> str:
+    """The line that says that a schedule was dropped, "" where there is none (0.32, source)."""
+    found = _SCHEDULE_DROPPED.search(log)
+    return found[0].strip() if found else ""
 
 
 def read_counters(body: str) -> SpecCounters:

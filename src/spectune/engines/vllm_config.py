@@ -49,8 +49,21 @@ def method_of(found: Mapping[str, object]) -> str:
     return "mtp" if name.endswith("_mtp") else name
 
 
-def setting_text(flags: Flags, config: SpecConfig) -> str:
-    """The JSON that asks for `config`: the command's own with the number of tokens (and method) changed."""
+def schedule_keys(most: int, rows: list[list[int]]) -> dict[str, object]:
+    """The keys of a schedule: `rows` of lowest and highest batch size with their tokens, `most` at most."""
+    return {_TOKENS: most, _SCHEDULE: rows}
+
+
+def schedule_rows(flags: Flags) -> object:
+    """The rows asked for, as they are; None where there are none."""
+    return asked(flags).get(_SCHEDULE)
+
+
+def setting_text(flags: Flags, config: SpecConfig, rows: list[list[int]] | None = None) -> str:
+    """The JSON that asks for `config`, or for `rows` of a schedule with `config` as its most tokens.
+
+    It is the command's own with the number of tokens (and method) changed.
+    """
     own = asked(flags)
     if own and method_of(own) == config.method:
         values = {key: value for key, value in own.items() if key != _SCHEDULE}
@@ -59,23 +72,24 @@ def setting_text(flags: Flags, config: SpecConfig) -> str:
         values["method"] = config.method
         if config.method in NEED_MODEL and own.get("model"):
             values["model"] = own["model"]
-    return json.dumps({**values, _TOKENS: config.num_steps})
+    keys = {_TOKENS: config.num_steps} if rows is None else schedule_keys(config.num_steps, rows)
+    return json.dumps({**values, **keys})
 
 
-def setting_flags(flags: Flags, config: SpecConfig) -> tuple[str, ...]:
-    """The flags of a setting; none for off."""
-    return () if config.is_off else (FLAG, setting_text(flags, config))
+def setting_flags(flags: Flags, config: SpecConfig, rows: list[list[int]] | None = None) -> tuple[str, ...]:
+    """The flags of a setting, or of a schedule; none for off."""
+    return () if config.is_off else (FLAG, setting_text(flags, config, rows))
 
 
-def changed(flags: Flags, config: SpecConfig) -> Command:
-    """The command with its speculative configuration changed to `config` and nothing else.
+def changed(flags: Flags, config: SpecConfig, rows: list[list[int]] | None = None) -> Command:
+    """The command with its speculative configuration changed to `config`, or a schedule's, nothing else.
 
     A file that has one is written out on the command line, where it can be changed.
     """
     removed = _places(flags)
     if config.is_off:
         removed |= flags.places(PER_REQUEST)
-    added = setting_flags(flags, config)
+    added = setting_flags(flags, config, rows)
     if not any(_is_speculative(flags, words[0]) for words in flags.file):
         return flags.words.changed(removed, added)
     kept = tuple(word for words in flags.file if _stays(flags, words[0]) for word in words)

@@ -51,7 +51,7 @@ _OWNED = _HEAD + "take\nowns || exit 76\nbeat\n"
 _UNDO_BODY = r"""
 unit=$(cat "$dir/unit")
 drop_in=$(cat "$dir/drop_in")
-rm -f -- "$drop_in" "$drop_in.new"
+rm -f -- "$drop_in" "$drop_in.new" "${drop_in%.conf}.json" "${drop_in%.conf}.json.new"
 rmdir -- "${drop_in%/*}" 2>/dev/null
 if [ -f "$dir/kept" ]; then
   kept=$(cat "$dir/kept")
@@ -201,6 +201,17 @@ drop_in=$(cat "$dir/drop_in")
 mkdir -p -m 755 -- "${drop_in%/*}" || exit 1
 cat >"$drop_in.new" && mv -f -- "$drop_in.new" "$drop_in" || exit 1
 note drop-in
+"""
+)
+
+# stdin: a file that the trial's command names; the unit's own user reads it, it holds no secret.
+FILE = (
+    _OWNED
+    + r"""
+drop_in=$(cat "$dir/drop_in")
+file="${drop_in%.conf}.json"
+cat >"$file.new" && chmod 644 -- "$file.new" && mv -f -- "$file.new" "$file" || exit 1
+note file
 """
 )
 RELOAD = _OWNED + "ctl daemon-reload || exit 1\nnote reloaded\n"

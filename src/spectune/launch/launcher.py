@@ -36,13 +36,17 @@ class RunningServer(Protocol):
 class Launcher(Protocol):
     """Starts servers, one at a time."""
 
-    def start(self, command: Command, endpoint: Endpoint, *, name: str) -> RunningServer:
+    def file_for(self, name: str) -> str:
+        """Where on the serving machine `start` of this name puts its `file_text`, for a command to name."""
+
+    def start(self, command: Command, endpoint: Endpoint, *, name: str, file_text: str = "") -> RunningServer:
         """Starts `command`, which will listen on `endpoint`.
 
         Args:
             command: what to run, word for word.
             endpoint: the address to check before the start.
             name: short name for log files, unique within a study.
+            file_text: what the server will read from `file_for(name)`; "" for no file.
 
         Raises:
             PortInUse: something else listens there.

@@ -38,7 +38,13 @@ class SubprocessLauncher:
         """Logs go to `log_folder`; `drain_s` is the time between SIGTERM and SIGKILL."""
         self._log_folder, self._clock, self._drain_s = log_folder, clock, drain_s
 
-    def start(self, command: Command, endpoint: Endpoint, *, name: str) -> "SubprocessServer":
+    def file_for(self, name: str) -> str:
+        """Beside the log."""
+        return str((self._log_folder / f"{name}.json").absolute())
+
+    def start(
+        self, command: Command, endpoint: Endpoint, *, name: str, file_text: str = ""
+    ) -> "SubprocessServer":
         """Starts the command; its environment is ours plus the command's.
 
         To be called from a thread that lives as long as the tuner: the kernel ends the server with it.
@@ -47,6 +53,8 @@ class SubprocessLauncher:
         log_path = self._log_folder / f"{name}.log"
         try:
             self._log_folder.mkdir(parents=True, exist_ok=True)
+            if file_text:
+                Path(self.file_for(name)).write_text(file_text, encoding="utf-8")
             log = log_path.open("wb")
         except OSError as error:
             raise LaunchError(f"log file {log_path}: cannot be written ({error.strerror}).") from error

@@ -107,7 +107,12 @@ class SystemdLauncher:
         self._stop_s = stop_timeout_s(unit)
         self._server: SystemdServer | None = None
 
-    def start(self, command: Command, endpoint: Endpoint, *, name: str) -> SystemdServer:
+    def file_for(self, name: str) -> str:
+        """Beside the drop-in, where systemd does not read it; it goes with the drop-in."""
+        del name
+        return f"{self._lease.terms.drop_in.removesuffix('.conf')}.json"
+
+    def start(self, command: Command, endpoint: Endpoint, *, name: str, file_text: str = "") -> SystemdServer:
         """The unit with this command; its environment stays the unit's."""
         if self._server is not None and not self._server.is_stopped:
             raise PortInUse(
@@ -120,6 +125,8 @@ class SystemdLauncher:
             wait_until_down(self._service, self._stop_s, self._clock)
         exec_line = self._unit.exec_line_for(command)
         lease.step("drop-in", host_scripts.DROP_IN, stdin=trial_drop_in(exec_line, is_trial=True))
+        if file_text:
+            lease.step("file", host_scripts.FILE, stdin=file_text)
         lease.step("reload", host_scripts.RELOAD)
         self._check_in_force(exec_line)
         before = self._service.state().invocation

@@ -43,8 +43,8 @@ CLOCK = SystemClock()
 ROOT_REQUEST = HttpRequest(method="GET", path="/")
 CHANGES = {
     getattr(host_scripts, name)
-    for name in ("ACQUIRE", "WATCH", "DROP_IN", "RELOAD", "START", "STOP", "UNDO", "FINISH", "PERSIST",
-                 "RESTART", "COMMIT")
+    for name in ("ACQUIRE", "WATCH", "DROP_IN", "FILE", "RELOAD", "START", "STOP", "UNDO", "FINISH",
+                 "PERSIST", "RESTART", "COMMIT")
 }  # fmt: skip
 
 
@@ -199,7 +199,7 @@ def _trials(session: ServiceSession, job: Job, endpoint: Endpoint) -> None:
     command = session.unit.command
     for trial in range(job.trials):
         changed = replace(command, argv=(*command.argv, "--trial", str(trial)))
-        server = launcher.start(changed, endpoint, name=f"trial-{trial}")
+        server = launcher.start(changed, endpoint, name=f"trial-{trial}", file_text="{}")
         try:
             measure(server, job, trial)
         finally:

@@ -1,6 +1,6 @@
 """Whether a server serves somebody now, from its own gauges of running and waiting requests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from spectune.clock import Clock
 from spectune.domain.command import HttpRequest
@@ -30,13 +30,18 @@ def busiest(ask: Callable[[HttpRequest], str], clock: Clock, *, window_s: float)
     most: int | None = None
     give_up_s = clock.monotonic_s() + window_s
     while True:
-        now = _requests_now(ask)
+        now = _gauges(ask, _GAUGES)
         if now is not None:
             most = max(most or 0, now)
         is_over = clock.monotonic_s() >= give_up_s
         if most or is_over:
             return most
         clock.sleep(_POLL_S)
+
+
+def running_requests(ask: Callable[[HttpRequest], str]) -> int | None:
+    """Requests that run now, waiting ones left out; None when the server does not say."""
+    return _gauges(ask, _GAUGES[::2])
 
 
 def foreign_requests(level: LevelMeasurement) -> str:
@@ -54,10 +59,10 @@ def foreign_requests(level: LevelMeasurement) -> str:
     return f"the server generated {generated} tokens, our requests only {ours}: it served somebody else too"
 
 
-def _requests_now(ask: Callable[[HttpRequest], str]) -> int | None:
+def _gauges(ask: Callable[[HttpRequest], str], names: Sequence[str]) -> int | None:
     try:
         samples = parse_metrics(ask(METRICS))
     except (ProtocolError, ServerUnreachable):
         return None
-    values = [value for name in _GAUGES if (value := total(samples, name)) is not None]
+    values = [value for name in names if (value := total(samples, name)) is not None]
     return int(sum(values)) if values else None

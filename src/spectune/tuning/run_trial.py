@@ -4,7 +4,6 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from spectune.clock import Clock
 from spectune.domain.command import Command
@@ -20,8 +19,9 @@ from spectune.domain.trial import (
     Void,
 )
 from spectune.domain.workload import LoadPlan
-from spectune.engines.adapter import EngineAdapter, Prepared
+from spectune.engines.adapter import EngineAdapter, Scheduled
 from spectune.engines.known_bugs import KnownBug, bugs_in_log
+from spectune.engines.levers import check_lever, lever_differs
 from spectune.errors import (
     EngineExited,
     EngineNotReady,
@@ -65,7 +65,6 @@ class TrialSetup:
         hang_s: how long a server under load may give no event at all.
         read_cpu: tells CPU time, ours and all.
         is_shared: whether others may reach the server too, so that foreign requests are looked for.
-        files: folder for what a command has to name, such as a schedule's file.
     """
 
     adapter: EngineAdapter
@@ -79,7 +78,6 @@ class TrialSetup:
     hang_s: float = 20.0
     read_cpu: CpuReader = read_cpu
     is_shared: bool = False
-    files: Path = Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,31 +129,38 @@ class TrialRunner:
 
     def _run(self, trial: Trial) -> TrialOutcome:
         """One launch; a second one with less memory where the first had none left before any level."""
-        command = self._command_of(trial)
+        command, name = self._command_of(trial), name_of(trial)
+        scheduled = self._scheduled(trial, command, name)
         self._events.progress.trial_started(trial)
-        sitting = _Sitting(self, trial, Prepared(command=command))
+        sitting = _Sitting(self, trial, scheduled, name)
         outcome = sitting.run()
         if not (isinstance(outcome, Failed) and outcome.kind == "out_of_memory" and not outcome.levels):
             return outcome
-        smaller = self._setup.adapter.with_less_memory(command, sitting.log)
+        smaller = self._setup.adapter.with_less_memory(scheduled.command, sitting.log)
         if smaller is None:
             return outcome
         self._events.progress.trial_started(trial)
-        return _Sitting(self, trial, smaller).run()
+        name = f"{name}-less-memory"
+        scheduled = self._scheduled(trial, smaller.command, name)
+        return _Sitting(self, trial, scheduled, name, differs="; ".join(smaller.notes)).run()
 
     def _command_of(self, trial: Trial) -> Command:
-        """What to start for the trial; writes the file that a schedule may need."""
-        adapter, command = self._setup.adapter, self._setup.command
-        if trial.lever:
-            command = adapter.with_flags(command, tuple(shlex.split(trial.lever)))
+        """The study's command with the trial's lever."""
+        if not trial.lever:
+            return self._setup.command
+        return self._setup.adapter.with_flags(self._setup.command, tuple(shlex.split(trial.lever)))
+
+    def _scheduled(self, trial: Trial, command: Command, name: str) -> Scheduled:
+        """What to start for the trial, with the text of the file that a schedule may need."""
+        adapter = self._setup.adapter
         if trial.schedule is None:
-            return adapter.command_for(command, trial.config)
-        file = self._setup.files / f"schedule-{trial.id:03d}.json"
-        found = adapter.scheduled(command, trial.config, trial.schedule, str(file))
-        if found.file_text:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(found.file_text, encoding="utf-8")
-        return found.command
+            return Scheduled(command=adapter.command_for(command, trial.config))
+        return adapter.scheduled(command, trial.config, trial.schedule, self._setup.launcher.file_for(name))
+
+    def _note_version(self, effective: EffectiveSettings) -> None:
+        """What the engine can run may depend on its version, which only a server tells."""
+        facts = replace(self._setup.adapter.facts, version=effective.engine_version)
+        self._setup = replace(self._setup, adapter=self._setup.adapter.knowing(facts))
 
     def _check_covariates(self, trial: Trial, effective: EffectiveSettings) -> None:
         """The first arm's covariates hold for all; one that had to differ says so and is left out."""
@@ -171,10 +176,14 @@ class TrialRunner:
 class _Sitting:
     """One server's life from start to stop, and what was learnt of it so far."""
 
-    def __init__(self, runner: TrialRunner, trial: Trial, prepared: Prepared) -> None:
-        self._runner, self._trial = runner, trial
-        self._setup, self._events = runner._setup, runner._events  # noqa: SLF001  (same module)
-        self._command, self._differs = prepared.command, "; ".join(prepared.notes)
+    def __init__(
+        self, runner: TrialRunner, trial: Trial, scheduled: Scheduled, name: str, *, differs: str = ""
+    ) -> None:
+        self._runner, self._trial, self._name = runner, trial, name
+        setup, self._events = runner._setup, runner._events  # noqa: SLF001  (same module)
+        facts = replace(setup.adapter.facts, schedule_text=scheduled.file_text)
+        self._setup = replace(setup, adapter=setup.adapter.knowing(facts))
+        self._command, self._file_text, self._differs = scheduled.command, scheduled.file_text, differs
         self.log = ""
         self._endpoint = self._setup.adapter.endpoint(self._command)
         self._effective: EffectiveSettings | None = None
@@ -184,10 +193,10 @@ class _Sitting:
     def run(self) -> TrialOutcome:
         """Starts the server, measures it, stops it whatever happens."""
         started_s = self._setup.clock.monotonic_s()
-        name = f"trial-{self._trial.id:03d}-{'-'.join(_WORD.findall(self._trial.label))}"
-        name = f"{name}-less-memory" if self._differs else name
         try:
-            server = self._setup.launcher.start(self._command, self._endpoint, name=name)
+            server = self._setup.launcher.start(
+                self._command, self._endpoint, name=self._name, file_text=self._file_text
+            )
         except PortInUse as error:
             return self._failed("port_in_use", str(error), log="")
         except LaunchError as error:
@@ -200,7 +209,7 @@ class _Sitting:
     def _measure(self, server: RunningServer, started_s: float) -> TrialOutcome:
         try:
             bench, effective = self._make_ready(server, started_s)
-            self._check_settings(effective)
+            self._check_settings(effective, server)
             for plan in self._plans(bench):
                 level = self._measure_level(bench, plan)
                 self._check_speculation(effective, level)
@@ -234,6 +243,7 @@ class _Sitting:
         self._launch_s = clock.monotonic_s() - started_s
         effective = replace(read_effective(adapter, self._command, server), differs=self._differs)
         self._effective = effective
+        self._runner._note_version(effective)  # noqa: SLF001  (same module)
         self._events.progress.trial_ready(self._trial, effective, self._launch_s)
         generation = adapter.generation_request(model)
         target = find_load_target(
@@ -255,10 +265,13 @@ class _Sitting:
         )
         return bench, effective
 
-    def _check_settings(self, effective: EffectiveSettings) -> None:
-        difference = settings_differ(self._trial, effective)
+    def _check_settings(self, effective: EffectiveSettings, server: RunningServer) -> None:
+        adapter, lever = self._setup.adapter, self._trial.lever
+        difference = settings_differ(self._trial, effective) or lever_differs(adapter.name, lever, effective)
         if difference:
-            raise TrialVoid(f"`requested = effective` must hold, but {difference}.")
+            said = adapter.schedule_refusal(server.log_text())
+            said = f" Its log: {said[:300]}" if said else ""
+            raise TrialVoid(f"`requested = effective` must hold, but {difference}.{said}")
         self._runner._check_covariates(self._trial, effective)  # noqa: SLF001  (same module)
 
     def _check_speculation(self, effective: EffectiveSettings, level: LevelMeasurement) -> None:
@@ -343,8 +356,16 @@ class _Sitting:
         return bugs_in_log(adapter.name, version, adapter.traits(self._command, config), log)
 
 
+def name_of(trial: Trial) -> str:
+    """A name for the trial's files."""
+    return f"trial-{trial.id:03d}-{'-'.join(_WORD.findall(trial.label))}"
+
+
 def obstacle(adapter: EngineAdapter, command: Command, trial: Trial) -> str:
     """Why the trial cannot be run, or ""; raises ConfigError when a flag is malformed."""
+    reason = check_lever(adapter.name, trial.lever, adapter.facts.help_text) if trial.lever else ""
+    if reason:
+        return reason
     if trial.schedule is None:
         return adapter.check(command, trial.config)
     return adapter.check_schedule(command, trial.config, trial.schedule)

@@ -47,7 +47,7 @@ def test_an_engine_that_gives_no_help_is_used_without(tmp_path: Path, text: str)
     command = Command(argv=(script(tmp_path / "llama-server", text), "-m", "m.gguf"))
     learnt = learn(LlamacppAdapter(), command)
     assert isinstance(learnt, LlamacppAdapter)
-    assert learnt.help_text.strip() in ("", "x")
+    assert learnt.facts.help_text.strip() in ("", "x")
 
 
 def test_a_program_that_is_not_there_is_named() -> None:

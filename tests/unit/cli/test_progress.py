@@ -1,6 +1,8 @@
 import io
+from dataclasses import replace
 
 from spectune.cli.progress import Pace, StudyProgress
+from spectune.domain.trial import PlannedCell
 from spectune.testing.recording import FakeClock
 from spectune.testing.study_values import make_completed, make_failed
 
@@ -32,6 +34,16 @@ def test_elsewhere_there_are_sparse_plain_lines() -> None:
         "[12 s] off at 1: 100.0 tok/s",
         "[12 s] eagle 1: no result: the server ran out of memory; lower --max-running-requests.",
     ]
+
+
+def test_later_trials_say_what_they_measure_again() -> None:
+    stream, clock = io.StringIO(), FakeClock()
+    completed = make_completed(3, 0, {4: 100})
+    trial = replace(completed.trial, role="confirm", cells=(PlannedCell(concurrency=4, part="fresh"),))
+    with StudyProgress(clock, Pace(max_trials=1, guess_s=10, seconds=[]), stream) as progress:
+        progress.trial_started(trial)
+        progress.level_done(trial, replace(completed.levels[0], part="fresh"))
+    assert stream.getvalue() == "[0.0 s] off, again at 4 on fresh prompts: 100.0 tok/s\n"
 
 
 def test_on_a_terminal_there_is_a_bar_with_the_time_left() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from spectune.domain.command import Command
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.engines.adapter import ServerTraces
+from spectune.engines.adapter import EngineFacts, ServerTraces
 from spectune.engines.llamacpp import LlamacppAdapter, read_metrics
 from spectune.errors import ConfigError, ProtocolError
 
@@ -76,7 +76,7 @@ def test_a_build_without_these_counters_says_nothing_and_a_page_without_any_is_r
 
 
 def test_an_old_build_is_told_by_its_help_and_drafts_with_a_model_only() -> None:
-    old = ADAPTER.with_help("--draft-max N  number of tokens to draft")
+    old = ADAPTER.knowing(EngineFacts(help_text="--draft-max N  number of tokens to draft"))
     given = command("-md", "d.gguf")
     assert old.launch_args(given, SpecConfig.chain("draft_model", 4)) == ("--draft-max", "4")
     assert "--spec-type" in old.check(given, SpecConfig.chain("ngram", 4))

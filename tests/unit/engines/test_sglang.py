@@ -2,6 +2,7 @@ import pytest
 
 from spectune.domain.command import Command
 from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.engines.adapter import EngineFacts
 from spectune.engines.sglang import SglangAdapter
 
 ADAPTER = SglangAdapter()
@@ -53,7 +54,7 @@ def test_impossible_combinations_say_why(flags: tuple[str, ...], config: SpecCon
 
 
 def test_a_flag_that_help_does_not_show_is_not_used() -> None:
-    old = ADAPTER.with_help("--speculative-algorithm --speculative-num-draft-tokens")
+    old = ADAPTER.knowing(EngineFacts(help_text="--speculative-algorithm --speculative-num-draft-tokens"))
     assert "--speculative-ngram-min-bfs-breadth" in old.check(command(), SpecConfig.chain("ngram", 3))
     assert ADAPTER.check(command(), SpecConfig.chain("ngram", 3)) == ""
 
@@ -107,7 +108,7 @@ FILE = "speculative-algorithm: EAGLE3\nspeculative-draft-model-path: d\nspeculat
 def test_a_file_of_flags_counts_and_is_written_out_when_it_must_change() -> None:
     given = command("--config", "c.yaml", "--host", "h")
     assert ADAPTER.config_file(given) == "c.yaml"
-    adapter = ADAPTER.with_config_text(FILE)
+    adapter = ADAPTER.knowing(EngineFacts(config_text=FILE))
     assert adapter.base_config(given) == SpecConfig.chain("eagle3", 2)
     assert adapter.endpoint(given).port == 7
     assert adapter.command_for(given, OFF).argv == (*SERVE, "--host", "h", "--port", "7")
@@ -120,5 +121,7 @@ def test_a_file_of_flags_counts_and_is_written_out_when_it_must_change() -> None
 
 def test_a_file_without_speculative_flags_stays_a_file() -> None:
     given = command("--config", "c.yaml")
-    changed = ADAPTER.with_config_text("port: 7\n").command_for(given, SpecConfig.chain("ngram", 2))
+    changed = ADAPTER.knowing(EngineFacts(config_text="port: 7\n")).command_for(
+        given, SpecConfig.chain("ngram", 2)
+    )
     assert changed.argv[: len(SERVE) + 2] == given.argv

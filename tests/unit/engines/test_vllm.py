@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 
 from spectune.domain.command import Command
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.engines.adapter import ServerTraces
+from spectune.engines.adapter import EngineFacts, ServerTraces
 from spectune.engines.vllm import VllmAdapter
 from spectune.errors import ConfigError
 
@@ -86,8 +89,12 @@ def test_traits_are_those_that_bugs_depend_on() -> None:
 
 
 def test_a_file_of_flags_counts_and_is_written_out_when_it_must_change() -> None:
-    adapter = ADAPTER.with_config_text(
-        "port: 7\nspeculative-config:\n  method: eagle3\n  model: d\n  num_speculative_tokens: 3\n"
+    adapter = ADAPTER.knowing(
+        EngineFacts(
+            config_text=(
+                "port: 7\nspeculative-config:\n  method: eagle3\n  model: d\n  num_speculative_tokens: 3\n"
+            )
+        )
     )
     given = command("--config", "c.yaml")
     assert adapter.base_config(given) == SpecConfig.chain("eagle3", 3)
@@ -104,3 +111,35 @@ def test_kernels_compiled_while_it_serves_are_counted() -> None:
     )
     assert ADAPTER.compilations(log) == 1
     assert ADAPTER.compilations("") == 0
+
+
+SCHEDULE = Schedule.of((1, 4, 3), (5, None, 0))
+DROPPED = (
+    "WARNING [vllm.py:1066] Dynamic speculative decoding is not supported with data parallelism because "
+    "ranks diverge. Disabling num_speculative_tokens_per_batch_size and falling back to static."
+)
+
+
+def test_a_schedule_is_refused_where_vllm_would_drop_it() -> None:
+    config = SpecConfig.chain("ngram", 3)
+    assert ADAPTER.check_schedule(command(), config, SCHEDULE) == ""
+    assert "data parallelism" in ADAPTER.check_schedule(command("-dp", "2"), config, SCHEDULE)
+    assert "drafts" in ADAPTER.check_schedule(command(), OFF, Schedule.of((1, None, 0)))
+
+
+def test_a_schedule_is_read_back_from_the_command_unless_the_log_drops_it() -> None:
+    recorded = Path(__file__).parents[2] / "transcripts" / "vllm-0.32.0-cpu" / "ngram-K2"
+    answers = tuple(
+        (recorded / name).read_text("utf-8") for name in ("version.json", "metrics_after.txt", "models.json")
+    )
+    log = (recorded / "start.log").read_text("utf-8")
+    started = ADAPTER.scheduled(
+        command(), SpecConfig.chain("ngram", 2), Schedule.of((1, 4, 2), (5, None, 0)), ""
+    )
+    assert started.file_text == ""
+    found = ADAPTER.read_settings(started.command, answers, log)
+    assert found.schedule == Schedule.of((1, 4, 2), (5, None, 0))
+    assert found.config == SpecConfig.chain("ngram", 2)
+    assert ADAPTER.read_settings(started.command, answers, f"{log}\n{DROPPED}").schedule is None
+    assert ADAPTER.schedule_refusal(f"{log}\n{DROPPED}\n") == DROPPED
+    assert ADAPTER.read_settings(command(), answers, log).schedule is None

@@ -341,6 +341,21 @@ def test_a_lever_changes_a_limit_and_is_no_covariate_fault(tmp_path: Path) -> No
     assert second.effective.max_running_requests == 3
 
 
+class MoreThanAsked(EmbeddedAdapter):
+    def read_settings(self, command: Command, answers: tuple[str, ...], log: str) -> EffectiveSettings:
+        found = EmbeddedAdapter.read_settings(self, command, answers, log)
+        return replace(found, max_running_requests=48)
+
+
+def test_a_lever_the_server_does_not_follow_voids_the_trial(tmp_path: Path) -> None:
+    runner = simulated_runner(
+        simulated_command(), tmp_path, RecordedEvents(), adapter=MoreThanAsked(), concurrency=(1, 2)
+    )
+    outcome = runner(replace(trial(OFF, 1), lever="--max-running-requests 3"))
+    assert isinstance(outcome, Void)
+    assert "max_running_requests 3 was asked for, 48 runs" in outcome.reason
+
+
 def test_a_schedule_is_started_and_checked_on_the_embedded_engine(tmp_path: Path) -> None:
     port = free_port()
     command = Command(argv=(sys.executable, "-m", "spectune", "serve", "--port", str(port)))

@@ -1,0 +1,198 @@
+"""After the search: finalists again on fresh prompts, off at equal limits, the schedule. Pure.
+
+A search ends with the setting that came out best of several, on one launch each and one list of prompts: it
+is partly the luckiest. Before it is recommended it is therefore launched again, with its rivals, on prompts
+that no search has seen. The rounds alternate in order (A B, then B A), so that a drift of the machine does
+not favour one of them. Each round measures
+
+- every level with fresh prompts, and the levels within a crossover that its setting takes part in,
+- one anchor: a level with the search's own prompts, which tells drift and what a launch varies by,
+- where a schedule will be measured, the load that goes up and down.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+from spectune.domain.schedule import Schedule
+from spectune.domain.shortlist import Shortlist
+from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.domain.study import ProofRule, Study, StudyHistory
+from spectune.domain.trial import Completed, Failed, PlannedCell, Role, Trial, TrialId, TrialOutcome, Void
+from spectune.planning.planner import Planner, Propose, Stop
+from spectune.planning.stopping import Budget
+
+_MOST_FINALISTS = 4
+_PLACEHOLDER = TrialId(1)  # until the trial is proposed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedPlanner:
+    """A search, then what proves its answer.
+
+    Attributes:
+        search: chooses settings; sees the search's own trials only.
+        look: the finalists as far as a history tells them.
+        limit_flags: the engine's flags for so many running requests, as a lever; "" where it has none.
+        budget: limits of the whole study.
+    """
+
+    search: Planner
+    look: Callable[[StudyHistory], Shortlist]
+    limit_flags: Callable[[int], str]
+    budget: Budget = field(default_factory=Budget)
+
+    def next(self, study: Study, history: StudyHistory) -> Propose | Stop:
+        """The next trial, or why there is none."""
+        searched = tuple(o for o in history.outcomes if o.trial.is_of_search)
+        found = self.search.next(study, replace(history, outcomes=searched))
+        if isinstance(found, Propose):
+            return found
+        if study.proof.rounds == 0 and not study.proof.has_schedule and not study.proof.has_equal_limits:
+            return found
+        wanted = next(self._missing(study, history), None)
+        if wanted is None:
+            return found
+        shortage = self._shortage(wanted, history)
+        if shortage:
+            return Stop(reason=f"{found.reason}; {wanted.label} was not launched again: {shortage}")
+        return Propose(trial=replace(wanted, id=_next_id(history)))
+
+    def candidates(self, study: Study) -> tuple[Trial, ...]:
+        """Every trial the search might propose."""
+        return self.search.candidates(study)
+
+    def _missing(self, study: Study, history: StudyHistory) -> Iterator[Trial]:
+        """What is still to be launched, most important first."""
+        found, rounds = self.look(history), study.proof.rounds
+        finalists = finalists_of(found, study.proof)
+        wanted: list[Trial] = []
+        for number in range(rounds):
+            order = finalists if number % 2 == 0 else finalists[::-1]
+            wanted += [_confirm(study, config, finalists, found) for config in order]
+        wanted += self._equal_limits(study, history, found)
+        yield from _not_launched(wanted, history.outcomes)
+        if study.proof.has_schedule and found.schedule is not None:
+            yield from _not_launched(_schedules(study, finalists, found.schedule), history.outcomes)
+
+    def _equal_limits(self, study: Study, history: StudyHistory, found: Shortlist) -> list[Trial]:
+        """Off at the running requests that the recommended setting leaves, where some level asks for more."""
+        speculating = found.recommended
+        if not study.proof.has_equal_limits or speculating is None or speculating.is_off:
+            return []
+        limit, own = (_capacity(history.outcomes, config) for config in (speculating, OFF))
+        if limit is None or own is None or limit >= own or study.concurrency[-1] <= limit:
+            return []
+        lever = self.limit_flags(limit)
+        return [_trial(OFF, "baseline", (), lever=lever)] if lever else []
+
+    def _shortage(self, trial: Trial, history: StudyHistory) -> str:
+        """Which limit the trial would break, or ""."""
+        if history.launches >= self.budget.max_launches:
+            return f"{history.launches} launches were allowed and made"
+        spent_s, cost_s = _downtime_s(history.outcomes), _expected_s(trial, history)
+        if spent_s + cost_s > self.budget.max_downtime_s:
+            return (
+                f"about {cost_s:.0f} s would go beyond the {self.budget.max_downtime_s:.0f} s allowed, "
+                f"{spent_s:.0f} s are spent"
+            )
+        return ""
+
+
+def finalists_of(found: Shortlist, proof: ProofRule) -> tuple[SpecConfig, ...]:
+    """The recommended setting first, then rivals: one in a single round, the others too in more."""
+    if found.recommended is None:
+        return ()
+    most = 2 if proof.rounds <= 1 else _MOST_FINALISTS
+    return (found.recommended, *found.rivals)[:most]
+
+
+def refined_levels(low: int, high: int, num_levels: int) -> tuple[int, ...]:
+    """Levels between two others, evenly spaced in log(concurrency).
+
+    >>> refined_levels(4, 16, 1), refined_levels(4, 16, 3), refined_levels(1, 2, 3)
+    ((8,), (6, 8, 11), ())
+    """
+    ratio = high / low
+    levels = {round(low * ratio ** (i / (num_levels + 1))) for i in range(1, num_levels + 1)}
+    return tuple(sorted(levels - {low, high}))
+
+
+def _confirm(study: Study, config: SpecConfig, finalists: Sequence[SpecConfig], found: Shortlist) -> Trial:
+    between = {
+        level
+        for first, second, low, high in found.crossings
+        if config in (first, second) and first in finalists and second in finalists
+        for level in refined_levels(low, high, study.proof.refine)
+    }
+    has_ramp = study.proof.has_schedule and found.schedule is not None
+    anchor = study.concurrency[len(study.concurrency) // 2]
+    cells = (PlannedCell(concurrency=anchor), *_fresh(study, between))
+    return _trial(config, "confirm", (*cells, *_ramp(study)) if has_ramp else cells)
+
+
+def _schedules(study: Study, finalists: Sequence[SpecConfig], schedule: Schedule) -> list[Trial]:
+    """The schedule, once a round."""
+    method = next(config.method for config in finalists if not config.is_off)
+    trial = _trial(
+        SpecConfig.chain(method, schedule.max_steps), "schedule", (*_fresh(study, set()), *_ramp(study))
+    )
+    return [replace(trial, schedule=schedule)] * max(study.proof.rounds, 1)
+
+
+def _fresh(study: Study, between: set[int]) -> tuple[PlannedCell, ...]:
+    levels = sorted({*study.concurrency, *between})
+    return tuple(PlannedCell(concurrency=level, part="fresh") for level in levels)
+
+
+def _ramp(study: Study) -> tuple[PlannedCell, ...]:
+    return (PlannedCell(concurrency=study.concurrency[-1], part="ramp"),)
+
+
+def _trial(config: SpecConfig, role: Role, cells: tuple[PlannedCell, ...], lever: str = "") -> Trial:
+    return Trial(id=_PLACEHOLDER, config=config, role=role, cells=cells, lever=lever)
+
+
+def _not_launched(wanted: Sequence[Trial], outcomes: Sequence[TrialOutcome]) -> Iterator[Trial]:
+    """Trials that are wanted more often than they were launched."""
+    launched = Counter(_key(outcome.trial) for outcome in outcomes)
+    seen: Counter[tuple[SpecConfig, Role, str]] = Counter()
+    for trial in wanted:
+        seen[_key(trial)] += 1
+        if seen[_key(trial)] > launched[_key(trial)]:
+            yield trial
+
+
+def _key(trial: Trial) -> tuple[SpecConfig, Role, str]:
+    """A schedule that was narrowed since it was launched is not launched again."""
+    return (OFF if trial.schedule is not None else trial.config), trial.role, trial.lever
+
+
+def _capacity(outcomes: Sequence[TrialOutcome], config: SpecConfig) -> int | None:
+    """Running requests that the setting's own server allows."""
+    for outcome in outcomes:
+        if isinstance(outcome, Completed) and outcome.trial.is_of_search and outcome.trial.config == config:
+            return outcome.effective.max_running_requests
+    return None
+
+
+def _next_id(history: StudyHistory) -> TrialId:
+    return TrialId(max((outcome.trial.id for outcome in history.outcomes), default=0) + 1)
+
+
+def _downtime_s(outcomes: Sequence[TrialOutcome]) -> float:
+    """Seconds of launching and measuring so far."""
+    return sum(
+        (outcome.launch_s or 0.0) + sum(level.wall_s for level in outcome.levels)
+        for outcome in outcomes
+        if isinstance(outcome, Completed | Failed | Void)
+    )
+
+
+def _expected_s(trial: Trial, history: StudyHistory) -> float:
+    """Seconds a trial will take: a mean launch, and a mean level for each of its cells."""
+    done = [outcome for outcome in history.outcomes if isinstance(outcome, Completed)]
+    walls = [level.wall_s for outcome in done for level in outcome.levels]
+    cells = len(trial.cells) or len(history.study.concurrency)
+    return fmean(outcome.launch_s for outcome in done) + cells * fmean(walls) if walls else 0.0

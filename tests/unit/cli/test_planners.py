@@ -1,0 +1,41 @@
+from dataclasses import replace
+
+from spectune.cli.planners import MODEL_LAUNCHES, fewest, planner_of, sized_launches, staged_planner
+from spectune.domain.study import NO_PROOF, ProofRule, SearchRule
+from spectune.engines.embedded import EmbeddedAdapter
+from spectune.planning.grid import GridPlanner
+from spectune.planning.model_planner import ModelPlanner
+from spectune.planning.staged import StagedPlanner
+from spectune.testing.study_values import make_study
+
+STUDY = replace(
+    make_study(num_steps=tuple(range(9))),
+    budget_s=240.0,
+    search=SearchRule(kind="model"),
+    proof=ProofRule(rounds=1),
+)
+
+
+def test_the_search_leaves_the_finalists_their_share_of_the_budget() -> None:
+    assert sized_launches(STUDY) == MODEL_LAUNCHES + 2
+    search = planner_of(STUDY)
+    assert isinstance(search, ModelPlanner)
+    assert search.budget.max_downtime_s == 240.0 * MODEL_LAUNCHES / (MODEL_LAUNCHES + 2)
+    staged = staged_planner(STUDY, EmbeddedAdapter())
+    assert isinstance(staged, StagedPlanner)
+    assert staged.budget.max_downtime_s == 240.0
+    assert staged.limit_flags(12) == "--max-running-requests 12"
+
+
+def test_without_proof_the_search_has_it_all() -> None:
+    study = replace(STUDY, proof=NO_PROOF)
+    search = planner_of(study)
+    assert isinstance(search, ModelPlanner)
+    assert search.budget.max_downtime_s == 240.0
+
+
+def test_a_grid_is_sized_for_every_setting() -> None:
+    study = replace(STUDY, search=SearchRule(kind="grid"), proof=ProofRule(rounds=2))
+    assert isinstance(planner_of(study), GridPlanner)
+    assert sized_launches(study) == 9 + 4
+    assert fewest(study) >= 1

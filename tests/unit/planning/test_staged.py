@@ -1,0 +1,169 @@
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from spectune.domain.schedule import Schedule
+from spectune.domain.shortlist import Shortlist
+from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.domain.study import ProofRule, Study, StudyHistory
+from spectune.domain.trial import Completed, Failed, PlannedCell, Trial, TrialOutcome
+from spectune.planning.grid import GridPlanner
+from spectune.planning.planner import Propose, Stop
+from spectune.planning.staged import StagedPlanner, finalists_of, refined_levels
+from spectune.planning.stopping import Budget
+from spectune.testing.study_values import make_effective, make_history, make_level, make_study
+
+EAGLE_1, EAGLE_2 = (SpecConfig.chain("eagle", steps) for steps in (1, 2))
+SCHEDULE = Schedule.of((1, 8, 2), (9, None, 0))
+FOUND = Shortlist(
+    recommended=EAGLE_2,
+    rivals=(OFF, EAGLE_1),
+    crossings=((EAGLE_2, OFF, 4, 16),),
+    schedule=SCHEDULE,
+)
+FULL = ProofRule(rounds=2, refine=1, has_schedule=True, has_equal_limits=True)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Answers every trial at once; a level takes 10 s, a launch 5 s."""
+
+    found: Shortlist = FOUND
+    budget: Budget = field(default_factory=Budget)
+    capacities: tuple[tuple[SpecConfig, int], ...] = ((OFF, 48), (EAGLE_2, 12))
+    failing: frozenset[SpecConfig] = frozenset()
+
+    def run(self, proof: ProofRule) -> tuple[list[Trial], str]:
+        study = replace(make_study(concurrency=(1, 4, 16), num_steps=(0, 1, 2)), proof=proof)
+        planner = StagedPlanner(
+            search=GridPlanner(),
+            look=self._looked,
+            limit_flags=lambda limit: f"--max-running-requests {limit}",
+            budget=self.budget,
+        )
+        outcomes: tuple[TrialOutcome, ...] = ()
+        while True:
+            history = make_history(study, outcomes, finished="")
+            assert planner.next(study, history) == planner.next(study, history)
+            match planner.next(study, history):
+                case Stop(reason=reason):
+                    return [outcome.trial for outcome in outcomes], reason
+                case Propose(trial=trial):
+                    outcomes = (*outcomes, self._answer(study, trial))
+
+    def _looked(self, history: StudyHistory) -> Shortlist:
+        assert history.outcomes, "the finalists are asked for after the search"
+        return self.found
+
+    def _answer(self, study: Study, trial: Trial) -> TrialOutcome:
+        if trial.config in self.failing and trial.role == "confirm":
+            return Failed(
+                trial=trial,
+                kind="hang",
+                detail="it hung.",
+                log_tail="",
+                effective=None,
+                launch_s=5.0,
+                levels=(),
+            )
+        cells = trial.cells or tuple(PlannedCell(concurrency=level) for level in study.concurrency)
+        capacity = dict(self.capacities).get(trial.config, 40)
+        return Completed(
+            trial=trial,
+            effective=replace(make_effective(trial.config), max_running_requests=capacity),
+            launch_s=5.0,
+            levels=tuple(
+                replace(make_level(cell.concurrency, 100.0), part=cell.part, wall_s=10.0) for cell in cells
+            ),
+        )
+
+
+def named(trials: list[Trial]) -> list[str]:
+    return [f"{trial.role} {trial.label}" for trial in trials if not trial.is_of_search]
+
+
+def test_without_proof_the_search_stands_alone() -> None:
+    trials, reason = Engine().run(ProofRule())
+    assert all(trial.is_of_search for trial in trials)
+    assert reason
+
+
+def test_one_round_launches_the_recommended_setting_and_its_first_rival_again() -> None:
+    trials, _ = Engine().run(ProofRule(rounds=1))
+    assert named(trials) == ["confirm eagle 2", "confirm off"]
+    assert [trial.id for trial in trials] == [1, 2, 3, 4, 5]
+    anchor, *fresh = trials[-1].cells
+    assert anchor == PlannedCell(concurrency=4)
+    assert fresh == [PlannedCell(concurrency=level, part="fresh") for level in (1, 4, 16)]
+
+
+def test_a_second_round_goes_the_other_way_with_all_rivals() -> None:
+    trials, _ = Engine().run(ProofRule(rounds=2))
+    assert named(trials) == [
+        "confirm eagle 2", "confirm off", "confirm eagle 1",
+        "confirm eagle 1", "confirm off", "confirm eagle 2",
+    ]  # fmt: skip
+
+
+def test_a_crossover_is_refined_by_the_two_settings_that_meet_there() -> None:
+    trials, _ = Engine().run(ProofRule(rounds=2, refine=1))
+    levels = {
+        trial.label: {cell.concurrency for cell in trial.cells if cell.part == "fresh"}
+        for trial in trials
+        if trial.role == "confirm"
+    }
+    assert levels == {"eagle 2": {1, 4, 8, 16}, "off": {1, 4, 8, 16}, "eagle 1": {1, 4, 16}}
+
+
+def test_every_proof_comes_once_and_the_schedule_comes_last() -> None:
+    trials, _ = Engine().run(FULL)
+    assert named(trials)[6:] == [
+        "baseline off, --max-running-requests 12",
+        "schedule schedule 1-8:2,9-:0",
+        "schedule schedule 1-8:2,9-:0",
+    ]
+    ramp = PlannedCell(concurrency=16, part="ramp")
+    assert all(ramp in trial.cells for trial in trials if trial.role in ("confirm", "schedule"))
+    assert trials[-1].config == EAGLE_2
+
+
+@pytest.mark.parametrize(
+    ("found", "capacities"),
+    [
+        (FOUND, ((OFF, 48), (EAGLE_2, 16))),  # no level asks for more than it runs
+        (FOUND, ((OFF, 12), (EAGLE_2, 12))),
+        (replace(FOUND, recommended=OFF, rivals=(EAGLE_2,)), ((OFF, 48), (EAGLE_2, 12))),
+    ],
+)
+def test_equal_limits_are_measured_only_where_they_bind(
+    found: Shortlist, capacities: tuple[tuple[SpecConfig, int], ...]
+) -> None:
+    trials, _ = Engine(found=found, capacities=capacities).run(FULL)
+    assert not [trial for trial in trials if trial.lever]
+
+
+def test_nothing_to_recommend_means_nothing_to_prove() -> None:
+    nothing = Shortlist(recommended=None, rivals=(), crossings=(), schedule=None)
+    trials, _ = Engine(found=nothing).run(FULL)
+    assert all(trial.is_of_search for trial in trials)
+
+
+def test_a_finalist_that_fails_is_not_launched_for_ever() -> None:
+    trials, _ = Engine(failing=frozenset({EAGLE_2})).run(ProofRule(rounds=1))
+    assert named(trials) == ["confirm eagle 2", "confirm off"]
+
+
+def test_a_limit_ends_it_and_says_what_was_left_out() -> None:
+    trials, reason = Engine(budget=Budget(max_launches=4)).run(ProofRule(rounds=1))
+    assert named(trials) == ["confirm eagle 2"]
+    assert "off was not launched again: 4 launches were allowed and made" in reason
+    # the search takes 3 · 35 s, a confirmation 45 s
+    trials, reason = Engine(budget=Budget(max_downtime_s=160.0)).run(ProofRule(rounds=1))
+    assert named(trials) == ["confirm eagle 2"]
+    assert "about 45 s would go beyond the 160 s allowed, 150 s are spent" in reason
+
+
+def test_levels_in_between_are_new_ones() -> None:
+    assert refined_levels(4, 5, 3) == ()
+    assert refined_levels(16, 32, 1) == (23,)
+    assert finalists_of(FOUND, ProofRule(rounds=1)) == (EAGLE_2, OFF)
