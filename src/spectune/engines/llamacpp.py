@@ -30,6 +30,7 @@ from spectune.errors import ConfigError, ProtocolError
 _MANY_SLOTS = 16
 _SLOTS = ("-np", "--parallel")
 _CONTEXT = ("-c", "--ctx-size")
+_GIVEN_UP = "failed to initialize speculative decoding context"
 _SIGNS = (
     Sign(
         pattern=re.compile(r"failed to load draft model"),
@@ -164,10 +165,9 @@ class LlamacppAdapter:
         del schedule, file
         return Scheduled(command=self.command_for(command, config))
 
-    def schedule_refusal(self, log: str) -> str:
-        """It has none to refuse."""
-        del log
-        return ""
+    def refusal(self, log: str) -> str:
+        """Why it goes on without speculation: its own line (b11434; seen with a draft of the wrong kind)."""
+        return next((line.strip() for line in log.splitlines() if _GIVEN_UP in line), "")
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags after the last word, the command's own of those names taken out."""

@@ -101,3 +101,10 @@ def test_methods_follow_what_the_command_offers() -> None:
     assert ADAPTER.methods(command()) == ("ngram",)
     assert ADAPTER.methods(command("-md", "d.gguf", "--spec-type", "draft-eagle3"))[0] == "eagle3"
     assert ADAPTER.traits(command("-np", "32"), OFF) == {"method:off", "many-slots"}
+
+
+def test_why_it_goes_on_without_speculation_is_its_own_line() -> None:
+    line = (
+        "0.1 E srv load_model: failed to initialize speculative decoding context: draft model is not eagle3"
+    )
+    assert ADAPTER.refusal(f"model loading\n{line} (expected 3)\nmodel loaded\n") == f"{line} (expected 3)"
