@@ -169,6 +169,10 @@ class Tuned:
         """Its trials by num_steps."""
         return {trial["requested"]["num_steps"]: trial for trial in self.study["trials"]}
 
+    def acceptance(self, steps: int) -> list[float]:
+        """Acceptance length of a setting at each level."""
+        return [level["acceptance_length"] for level in self.trials()[steps]["levels"]]
+
     def check(self, method: str, num_steps: tuple[int, ...]) -> None:
         """All settings were measured, as asked for, with speculation on where it was asked for."""
         trials = self.trials()

@@ -18,7 +18,9 @@ def test_a_draft_model_is_tuned(
     tuned = bench.tune(*SETTINGS, "--", *server)
     show(tuned)
     tuned.check(method, (0, 1, 3))
-    assert tuned.trials()[3]["levels"][0]["acceptance_length"] > 1.8  # about 2.3 on this text
+    at_1, at_4 = tuned.acceptance(3)
+    assert at_1 > 1.8  # 2.3 with the draft model, 3.1 with the head
+    assert at_4 == pytest.approx(at_1, abs=0.3)
     assert tuned.trials()[3]["effective"]["max_running_requests"] == 8
 
 

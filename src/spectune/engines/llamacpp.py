@@ -178,10 +178,14 @@ class LlamacppAdapter:
         return ("--parallel", str(max_running_requests))
 
     def traits(self, command: Command, config: SpecConfig) -> frozenset[str]:
-        """Method and slots."""
+        """Method, slots, and where drafts are sampled."""
         found = {f"method:{config.method}"} | (set() if config.is_off else {"speculation"})
-        if (self._flags(command).number(*_SLOTS) or 0) >= _MANY_SLOTS:
+        flags = self._flags(command)
+        slots = flags.number(*_SLOTS)
+        if (slots or 0) >= _MANY_SLOTS:
             found.add("many-slots")
+        if slots != 1 and not flags.has("--no-spec-draft-backend-sampling"):
+            found.add("drafts-sampled-together")
         return frozenset(found)
 
     def endpoint(self, command: Command) -> Endpoint:
