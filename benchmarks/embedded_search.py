@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectune import __version__
-from spectune.analysis.comparison import MeasuredLevel, SpeedDifference, compare, measure_level
+from spectune.analysis.comparison import SpeedDifference
+from spectune.analysis.study_fit import fit_study
 from spectune.clock import SystemClock
-from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import StudyHistory
-from spectune.domain.trial import Completed, TrialOutcome
+from spectune.domain.trial import TrialOutcome
 from spectune.planning.grid import GridPlanner
 from spectune.planning.model_planner import ModelPlanner
 from spectune.planning.planner import Planner, Propose, Stop
@@ -54,33 +54,21 @@ def replay(planner: Planner, full: StudyHistory) -> tuple[TrialOutcome, ...]:
                 seen.append(replace(outcome, trial=replace(outcome.trial, id=trial.id)))
 
 
-def by_level(outcomes: tuple[TrialOutcome, ...]) -> dict[int, dict[SpecConfig, MeasuredLevel]]:
-    """Measured levels by concurrency and setting."""
-    found: dict[int, dict[SpecConfig, MeasuredLevel]] = {}
-    for outcome in outcomes:
-        if isinstance(outcome, Completed):
-            for level in outcome.levels:
-                found.setdefault(level.concurrency, {})[outcome.trial.config] = measure_level(level)
-    return found
-
-
 def judge(run: int, full: StudyHistory, asked: tuple[TrialOutcome, ...]) -> list[Row]:
     """The model's choice at every level against the grid's best."""
-    everything, seen = by_level(full.outcomes), by_level(asked)
+    seen = fit_study(replace(full, outcomes=asked)).levels
     rows = []
-    for concurrency, cells in sorted(everything.items()):
-        best = max(cells, key=lambda config: cells[config].summary.output_tps or 0.0)
-        choice = max(
-            seen[concurrency], key=lambda config: seen[concurrency][config].summary.output_tps or 0.0
-        )
+    for concurrency, fit in fit_study(full).levels.items():
+        best = max(fit.arms, key=fit.tps)
+        choice = max(seen[concurrency].arms, key=seen[concurrency].tps)
         same = SpeedDifference(ratio=1.0, ratio_ci=(1.0, 1.0))
-        difference = same if best == choice else compare(cells[best], cells[choice])
+        difference = same if best == choice else fit.difference(best, choice)
         rows.append(
             Row(
                 run=run,
                 concurrency=concurrency,
-                grid_best=best.label,
-                choice=choice.label,
+                grid_best=best.config.label,
+                choice=choice.config.label,
                 loss=1 - 1 / difference.ratio,
                 inside_interval=best == choice or not difference.is_decided,
             )

@@ -1,14 +1,23 @@
 """Everything a study answers, as one value: the report renders it, nothing is computed after it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeGuard, assert_never
+from typing import Literal, assert_never
 
-from spectune.analysis.comparison import measure_level
-from spectune.analysis.crossover import Crossover, find_crossovers
-from spectune.analysis.recommendation import Recommendation, choose_setting
-from spectune.analysis.winners import LevelsByConfig, Winner, find_winners
+from spectune.analysis.baselines import Baselines, find_baselines
+from spectune.analysis.caveats import Caveat, find_caveats
+from spectune.analysis.comparison import LevelFit
+from spectune.analysis.crossover import BreakEven, Crossover, find_break_even, find_crossovers
+from spectune.analysis.launches import Arm
+from spectune.analysis.lossless import Lossless, check_lossless
+from spectune.analysis.noise import Noise
+from spectune.analysis.recommendation import Recommendation, recommend
+from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleForms, answer_schedule
+from spectune.analysis.shortlist import shortlist
+from spectune.analysis.study_fit import StudyFit, fit_study
+from spectune.analysis.winners import Winner, find_winners
 from spectune.domain.measurement import LevelMeasurement
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import Study, StudyHistory
 from spectune.domain.trial import (
@@ -78,6 +87,23 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Speedup:
+    """A setting beside both baselines at one level.
+
+    Attributes:
+        config: the setting.
+        concurrency: the level.
+        over_off: tokens/s ÷ those of off at its own capacity; None where that was not measured.
+        equal_limits: tokens/s ÷ those of off at equal limits; None where that was not measured.
+    """
+
+    config: SpecConfig
+    concurrency: int
+    over_off: float | None
+    equal_limits: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyAnswers:
     """The answers.
 
@@ -88,7 +114,14 @@ class StudyAnswers:
         unfinished: trials cut off by an interruption.
         winners: one per level that has a measured setting.
         crossovers: where the winner changes.
+        break_even: where the best speculation stops beating off.
+        baselines: the trials of off that speedups are told against.
+        speedups: of every setting at every level it was measured at.
         recommendation: None when no setting was measured at every level.
+        schedule: steps by batch size, measured or suggested; None where one setting wins everywhere.
+        lossless: whether speculation changes greedy answers.
+        noise: what the study's figures vary by.
+        caveats: signs that a figure should not be trusted.
         cost: what it took.
         finished: why the search stopped; "" when it was interrupted.
     """
@@ -99,21 +132,38 @@ class StudyAnswers:
     unfinished: tuple[UnfinishedAnswer, ...]
     winners: tuple[Winner, ...]
     crossovers: tuple[Crossover, ...]
+    break_even: BreakEven
+    baselines: Baselines
+    speedups: tuple[Speedup, ...]
     recommendation: Recommendation | None
+    schedule: ScheduleAnswer | None
+    lossless: Lossless
+    noise: Noise
+    caveats: tuple[Caveat, ...]
     cost: Cost
     finished: str
 
 
-def answer(history: StudyHistory, launch_args: Callable[[SpecConfig], tuple[str, ...]]) -> StudyAnswers:
+def no_forms(_config: SpecConfig, _schedule: Schedule) -> Mapping[str, str]:
+    """No engine's text for a schedule."""
+    return {}
+
+
+def answer(
+    history: StudyHistory,
+    launch_args: Callable[[SpecConfig], tuple[str, ...]],
+    schedule_forms: ScheduleForms = no_forms,
+) -> StudyAnswers:
     """The study's answers, from raw facts alone.
 
     Args:
         history: everything that was measured.
         launch_args: the engine's flags for a setting.
+        schedule_forms: each engine's own text for a schedule.
     """
-    levels = measured_levels(history)
-    winners = find_winners(levels, history.study.concurrency)
-    chosen = choose_setting(levels, history.study.concurrency)
+    fit, baselines = fit_study(history), find_baselines(history)
+    winners = find_winners(fit.levels, history.study.concurrency)
+    chosen = recommend(history, fit, baselines)
     trials = tuple(_trial_answer(outcome) for outcome in history.outcomes)
     return StudyAnswers(
         study=history.study,
@@ -121,31 +171,37 @@ def answer(history: StudyHistory, launch_args: Callable[[SpecConfig], tuple[str,
         trials=trials,
         unfinished=tuple(_unfinished_answer(unfinished) for unfinished in history.unfinished),
         winners=winners,
-        crossovers=find_crossovers(winners),
+        crossovers=find_crossovers(winners, fit.levels),
+        break_even=find_break_even(fit.levels),
+        baselines=baselines,
+        speedups=_speedups(fit, baselines),
         recommendation=chosen and replace(chosen, launch_args=launch_args(chosen.config)),
+        schedule=_schedule(history, fit, chosen, schedule_forms),
+        lossless=check_lossless(history, fit.measured),
+        noise=fit.noise,
+        caveats=find_caveats(history, fit.measured),
         cost=Cost(launches=history.launches, wall_s=history.wall_s, downtime_s=0.0),
         finished=history.finished,
     )
 
 
-def measured_levels(history: StudyHistory) -> LevelsByConfig:
-    """Levels that count for winners: of completed trials of fixed settings; the first trial's."""
-    found: LevelsByConfig = {}
-    for outcome in history.outcomes:
-        if _is_of_a_setting(outcome) and outcome.trial.config not in found:
-            measured = [measure_level(level) for level in settle_levels(outcome.levels)]
-            found[outcome.trial.config] = {
-                level.summary.concurrency: level
-                for level in measured
-                if level.summary.output_tps and level.summary.part == "search"
-            }
-    return found
+def _schedule(
+    history: StudyHistory, fit: StudyFit, chosen: Recommendation | None, forms: ScheduleForms
+) -> ScheduleAnswer | None:
+    """The schedule with every engine's own text for it; None where there is nothing to schedule."""
+    if chosen is None:
+        return None
+    found = answer_schedule(history, fit, chosen.config, chosen.mix, shortlist(history).schedule)
+    return found and replace(found, exported=forms(found.config, found.schedule))
 
 
-def _is_of_a_setting(outcome: TrialOutcome) -> TypeGuard[Completed]:
-    """Whether it tells the speed of a fixed setting at its own capacity."""
-    trial = outcome.trial
-    return isinstance(outcome, Completed) and trial.schedule is None and not trial.lever
+def _speedups(fit: StudyFit, baselines: Baselines) -> tuple[Speedup, ...]:
+    return tuple(_speedup(one, config, baselines) for one in fit.levels.values() for config in one.settings)
+
+
+def _speedup(fit: LevelFit, config: SpecConfig, baselines: Baselines) -> Speedup:
+    over_off, equal_limits = baselines.speedups(fit, Arm(config=config))
+    return Speedup(config=config, concurrency=fit.concurrency, over_off=over_off, equal_limits=equal_limits)
 
 
 def _trial_answer(outcome: TrialOutcome) -> TrialAnswer:

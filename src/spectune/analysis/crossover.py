@@ -1,10 +1,21 @@
-"""Where the best setting changes: an interval of concurrency between two measured levels, never a point."""
+"""Where the best setting changes: an interval of concurrency between two measured levels, never a point.
 
+Levels measured in between narrow it: from the end where one setting is best towards the other, as long as
+that setting stays ahead. The cause comes from tokens/s = running × tokens per step ÷ step time: the factor
+that turned most against the lower setting from one end to the other.
+"""
+
+import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
-from spectune.analysis.winners import Winner
+from spectune.analysis.comparison import LevelFit
+from spectune.analysis.launches import OFF_ARM, Arm
+from spectune.analysis.winners import Fits, Winner
 from spectune.domain.spec_config import SpecConfig
+
+Cause = Literal["capacity", "verification cost", "acceptance"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +28,8 @@ class Crossover:
         low: highest measured level at which `from_config` was best.
         high: lowest measured level at which `to_config` was.
         decided: whether each is certainly faster than the other at its own end.
+        certain: the narrowest levels around at which that is certain; None where it is at none.
+        cause: what turned against `from_config`; None where counters or step times are missing.
     """
 
     from_config: SpecConfig
@@ -24,25 +37,122 @@ class Crossover:
     low: int
     high: int
     decided: bool
+    certain: tuple[int, int] | None = None
+    cause: Cause | None = None
 
 
-def find_crossovers(winners: tuple[Winner, ...]) -> tuple[Crossover, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakEven:
+    """Where the best speculation stops beating off.
+
+    Attributes:
+        concurrency: highest level at which it still does, and the next; None where there is no such place.
+        why: why there is none, "" where there is one.
+    """
+
+    concurrency: tuple[int, int] | None
+    why: str
+
+
+def find_crossovers(winners: tuple[Winner, ...], fits: Fits) -> tuple[Crossover, ...]:
     """The changes between neighbouring levels, by ascending concurrency."""
     return tuple(
-        Crossover(
-            from_config=lower.config,
-            to_config=upper.config,
-            low=lower.concurrency,
-            high=upper.concurrency,
-            decided=_certainly_beats(lower, upper.config) and _certainly_beats(upper, lower.config),
-        )
+        _crossover(lower, upper, fits)
         for lower, upper in pairwise(sorted(winners, key=lambda winner: winner.concurrency))
         if lower.config != upper.config
     )
 
 
-def _certainly_beats(winner: Winner, other: SpecConfig) -> bool:
-    return any(
-        rival.config == other and rival.difference.is_decided and rival.difference.ratio > 1
-        for rival in winner.rivals
+def find_break_even(fits: Fits) -> BreakEven:
+    """Where the best measured speculation falls to off's speed or below."""
+    leads = {level: lead for level, fit in fits.items() if (lead := _lead_over_off(fit)) is not None}
+    if not leads:
+        return BreakEven(concurrency=None, why="off and speculation were not measured at a common level")
+    levels = sorted(leads)
+    span = f"from {levels[0]} to {levels[-1]}" if len(levels) > 1 else f"at {levels[0]}"
+    for low, high in pairwise(levels):
+        if leads[low] > 0 >= leads[high]:
+            return BreakEven(concurrency=(low, high), why="")
+    if leads[levels[0]] > 0:
+        return BreakEven(concurrency=None, why=f"speculation is faster than off {span}")
+    first = next((level for level in levels if leads[level] > 0), None)
+    if first is None:
+        return BreakEven(concurrency=None, why=f"speculation is nowhere faster than off {span}")
+    return BreakEven(concurrency=None, why=f"speculation is faster than off only from {first} on")
+
+
+def _lead_over_off(fit: LevelFit) -> float | None:
+    """Log lead of the best speculation; None without both."""
+    others = [Arm(config=config) for config in fit.settings if not config.is_off]
+    if not others or not fit.has(OFF_ARM):
+        return None
+    return math.log(max(fit.tps(arm) for arm in others) / fit.tps(OFF_ARM))
+
+
+def _crossover(lower: Winner, upper: Winner, fits: Fits) -> Crossover:
+    pair = (Arm(config=lower.config), Arm(config=upper.config))
+    bounds = range(lower.concurrency, upper.concurrency + 1)
+    common = [level for level in sorted(fits) if level in bounds and all(map(fits[level].has, pair))]
+    low, high = _narrowed(common, pair, fits, (lower.concurrency, upper.concurrency))
+    certain = _certain(common, pair, fits, (low, high))
+    is_whole = (low, high) == (lower.concurrency, upper.concurrency)
+    return Crossover(
+        from_config=lower.config,
+        to_config=upper.config,
+        low=low,
+        high=high,
+        decided=(
+            _certainly_beats(lower, upper.config) and _certainly_beats(upper, lower.config)
+            if is_whole
+            else certain == (low, high)
+        ),
+        certain=certain,
+        cause=_cause(fits, pair, lower.concurrency, upper.concurrency),
     )
+
+
+def _narrowed(common: list[int], pair: tuple[Arm, Arm], fits: Fits, ends: tuple[int, int]) -> tuple[int, int]:
+    """The last level up to which the lower setting leads, and the next one."""
+    low, high = ends
+    for level in common:
+        if low < level < high:
+            if fits[level].tps(pair[0]) > fits[level].tps(pair[1]):
+                low = level
+            else:
+                high = level
+    return low, high
+
+
+def _certain(
+    common: list[int], pair: tuple[Arm, Arm], fits: Fits, narrowed: tuple[int, int]
+) -> tuple[int, int] | None:
+    before = [c for c in common if c <= narrowed[0] and fits[c].difference(*pair).is_ahead]
+    after = [c for c in common if c >= narrowed[1] and fits[c].difference(*pair).is_behind]
+    return (max(before), min(after)) if before and after else None
+
+
+def _cause(fits: Fits, pair: tuple[Arm, Arm], low: int, high: int) -> Cause | None:
+    if not all(fits[level].has(arm) for level in (low, high) for arm in pair):
+        return None
+    before, after = _factors(fits[low], pair), _factors(fits[high], pair)
+    if before is None or after is None:
+        return None
+    changes = {cause: after[cause] - before[cause] for cause in before}
+    worst = min(changes, key=lambda cause: changes[cause])
+    return worst if changes[worst] < 0 else None
+
+
+def _factors(fit: LevelFit, pair: tuple[Arm, Arm]) -> dict[Cause, float] | None:
+    """Log of each factor of the first arm's speed ÷ the second's."""
+    first, second = (fit.summary(arm) for arm in pair)
+    found: dict[Cause, tuple[float | None, float | None]] = {
+        "capacity": (first.mean_running, second.mean_running),
+        "acceptance": (first.tokens_per_step, second.tokens_per_step),
+        "verification cost": (second.step_s, first.step_s),
+    }
+    logs = {cause: math.log(a / b) for cause, (a, b) in found.items() if a and b}
+    return logs if len(logs) == len(found) else None
+
+
+def _certainly_beats(winner: Winner, other: SpecConfig) -> bool:
+    return any(rival.config == other and rival.difference.is_ahead for rival in winner.rivals)

@@ -1,39 +1,42 @@
-"""One setting for all levels, and the measured reasons for it.
+"""One setting for the mix of levels, and the measured reasons for it.
 
-The rule: of the settings measured at every level, the one with the least mean log loss, where a setting's
-log loss at a level is log(best tokens/s there ÷ its own). That is the highest geometric mean of speed with
-all levels weighing the same. Within 1 % the setting with fewer steps is taken.
+The rule: of the settings that were measured at every level and keep the latency limits, the one with the
+least mean log loss over the mix, where a setting's log loss at a level is log(best tokens/s there ÷ its
+own). That is the highest weighted geometric mean of speed; without a mix all levels weigh the same. Within
+1 % the setting with fewer steps is taken. Once finalists were measured again on fresh prompts, only they
+may be recommended: what the search found best of several is partly the luckiest.
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from spectune.analysis.comparison import TIE_SHARE, speed
-from spectune.analysis.winners import LevelsByConfig, effort
-from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.analysis.baselines import Baselines
+from spectune.analysis.comparison import TIE_SHARE
+from spectune.analysis.confirmation import Confirmation, confirm
+from spectune.analysis.latency_limits import LimitCheck, check_limits
+from spectune.analysis.launches import Arm
+from spectune.analysis.level_reason import LevelReason, reasons
+from spectune.analysis.mix import Mix, mean_log_speed, mix_of
+from spectune.analysis.study_fit import StudyFit, fit_study, of_search
+from spectune.analysis.winners import Fits, effort
+from spectune.domain.spec_config import SpecConfig
+from spectune.domain.study import Study, StudyHistory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LevelReason:
-    """Why a setting runs as fast as it does at one level, beside off.
+class Choice:
+    """The best setting of some.
 
     Attributes:
-        concurrency: the level.
-        output_tps: the setting's tokens/s.
-        speedup_over_off: ratio to off's; None where off was not measured.
-        loss: share by which it stays below the level's best, 0 when it is the best.
-        tokens_per_step: output tokens per engine step and sequence; None without counters.
-        step_s: seconds of one step; None without counters.
-        off_step_s: seconds of a step with speculation off; None where unknown.
+        config: the setting.
+        is_tie_rule: whether a setting with more steps was better by less than 1 %.
+        means: mean log tokens/s over the mix of every setting that has all levels.
     """
 
-    concurrency: int
-    output_tps: float
-    speedup_over_off: float | None
-    loss: float
-    tokens_per_step: float | None
-    step_s: float | None
-    off_step_s: float | None
+    config: SpecConfig
+    is_tie_rule: bool
+    means: dict[SpecConfig, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ class Alternative:
 
     Attributes:
         config: the setting.
-        mean_ratio: geometric mean over the levels of its tokens/s ÷ the recommended one's.
+        mean_ratio: geometric mean over the mix of its tokens/s ÷ the recommended one's.
         levels: its reasons.
     """
 
@@ -61,6 +64,11 @@ class Recommendation:
         levels: its reasons, by ascending concurrency.
         is_tie_rule: whether a setting with more steps was better by less than 1 %.
         alternative: what it is told apart from; None when nothing else was measured.
+        mix: what it is for.
+        confirmation: what fresh prompts and a fresh launch said.
+        instead_of: what the search alone would have recommended; None when that is the same.
+        limits: every setting against every latency limit; empty when none was asked for.
+        keeps_limits: whether it keeps them; when no setting does, the best of all is recommended.
     """
 
     config: SpecConfig
@@ -68,58 +76,87 @@ class Recommendation:
     levels: tuple[LevelReason, ...]
     is_tie_rule: bool
     alternative: Alternative | None
+    mix: Mix
+    confirmation: Confirmation
+    instead_of: SpecConfig | None = None
+    limits: tuple[LimitCheck, ...] = ()
+    keeps_limits: bool = True
 
 
-def choose_setting(levels: LevelsByConfig, concurrency: tuple[int, ...]) -> Recommendation | None:
+def recommend(history: StudyHistory, fit: StudyFit, baselines: Baselines) -> Recommendation | None:
     """The recommended setting, launch arguments still empty; None when no setting has every level."""
-    whole = {config: by_level for config, by_level in levels.items() if set(concurrency) <= set(by_level)}
-    if not whole:
+    study, mix = history.study, mix_of(history.study)
+    fresh = fit.of_parts(["fresh"])
+    again = {c for c in _whole(fit.levels, study.concurrency) if _has_all(fresh, c, mix)}
+    chosen = choose_setting(study, fit.levels, among=again) or choose_setting(study, fit.levels)
+    if chosen is None:
         return None
-    means = {
-        config: sum(math.log(speed(by_level[c])) for c in concurrency) / len(concurrency)
-        for config, by_level in whole.items()
-    }
-    best = max(means.values())
-    chosen = min((config for config in means if means[config] >= best + math.log1p(-TIE_SHARE)), key=effort)
+    searched = chosen
+    if again:
+        searched = choose_setting(study, fit_study(of_search(history)).levels) or chosen
+    limits = check_limits(fit.levels, study.proof.slo, mix.weights)
+    config, tellable = chosen.config, tuple(chosen.means)
     return Recommendation(
-        config=chosen,
+        config=config,
         launch_args=(),
-        levels=_reasons(whole, chosen, concurrency),
-        is_tie_rule=means[chosen] < best,
-        alternative=_alternative(whole, means, chosen, concurrency),
+        levels=reasons(fit.levels, config, tellable, baselines),
+        is_tie_rule=chosen.is_tie_rule,
+        alternative=_alternative(fit.levels, chosen, baselines),
+        mix=mix,
+        confirmation=confirm(fit, fresh, Arm(config=config), mix),
+        instead_of=None if searched.config == config else searched.config,
+        limits=limits,
+        keeps_limits=all(check.is_kept for check in limits if check.config == config),
     )
 
 
-def _alternative(
-    whole: LevelsByConfig, means: dict[SpecConfig, float], chosen: SpecConfig, concurrency: tuple[int, ...]
-) -> Alternative | None:
-    others = [config for config in means if config.is_off != chosen.is_off]
+def choose_setting(study: Study, fits: Fits, among: Collection[SpecConfig] | None = None) -> Choice | None:
+    """The best setting for the study's mix and limits.
+
+    Args:
+        study: the question.
+        fits: the arms of each level.
+        among: settings that may be chosen; None for all.
+
+    Returns:
+        None when no setting has every level. When none keeps the limits, the best of those that do not.
+    """
+    mix = mix_of(study)
+    scores = {
+        config: score
+        for config in _whole(fits, study.concurrency)
+        if (score := mean_log_speed(fits, Arm(config=config), mix.weights)) is not None
+    }
+    broken = {c.config for c in check_limits(fits, study.proof.slo, mix.weights) if not c.is_kept}
+    allowed = [config for config in scores if among is None or config in among]
+    allowed = [config for config in allowed if config not in broken] or allowed
+    if not allowed:
+        return None
+    best = max(scores[config] for config in allowed)
+    near = (config for config in allowed if scores[config] >= best + math.log1p(-TIE_SHARE))
+    config = min(near, key=effort)
+    return Choice(config=config, is_tie_rule=scores[config] < best, means=scores)
+
+
+def _whole(fits: Fits, concurrency: tuple[int, ...]) -> list[SpecConfig]:
+    """The settings that were measured at every level."""
+    if not set(concurrency) <= set(fits):
+        return []
+    others = [set(fits[level].settings) for level in concurrency[1:]]
+    return [config for config in fits[concurrency[0]].settings if all(config in other for other in others)]
+
+
+def _has_all(fits: Fits, config: SpecConfig, mix: Mix) -> bool:
+    return all(level in fits and config in fits[level].settings for level in mix.weights)
+
+
+def _alternative(fits: Fits, chosen: Choice, baselines: Baselines) -> Alternative | None:
+    others = [config for config in chosen.means if config.is_off != chosen.config.is_off]
     if not others:
         return None
-    config = max(others, key=lambda other: means[other])
+    config = max(others, key=lambda other: chosen.means[other])
     return Alternative(
         config=config,
-        mean_ratio=math.exp(means[config] - means[chosen]),
-        levels=_reasons(whole, config, concurrency),
-    )
-
-
-def _reasons(
-    whole: LevelsByConfig, config: SpecConfig, concurrency: tuple[int, ...]
-) -> tuple[LevelReason, ...]:
-    return tuple(_reason(whole, config, level) for level in concurrency)
-
-
-def _reason(whole: LevelsByConfig, config: SpecConfig, concurrency: int) -> LevelReason:
-    own = whole[config][concurrency]
-    off = whole[OFF][concurrency] if OFF in whole else None
-    best = max(speed(by_level[concurrency]) for by_level in whole.values())
-    return LevelReason(
-        concurrency=concurrency,
-        output_tps=speed(own),
-        speedup_over_off=None if off is None else speed(own) / speed(off),
-        loss=1 - speed(own) / best,
-        tokens_per_step=own.summary.tokens_per_step,
-        step_s=own.summary.step_s,
-        off_step_s=None if off is None else off.summary.step_s,
+        mean_ratio=math.exp(chosen.means[config] - chosen.means[chosen.config]),
+        levels=reasons(fits, config, tuple(chosen.means), baselines),
     )

@@ -5,11 +5,10 @@ changes and the schedule come from everything measured so far, so that refined l
 """
 
 import math
-from dataclasses import replace
 
-from spectune.analysis.answers import measured_levels
 from spectune.analysis.crossover import Crossover, find_crossovers
 from spectune.analysis.recommendation import choose_setting
+from spectune.analysis.study_fit import fit_study, of_search
 from spectune.analysis.winners import Winner, find_winners
 from spectune.domain.schedule import Schedule, ScheduleRange
 from spectune.domain.shortlist import Shortlist
@@ -20,26 +19,21 @@ from spectune.domain.trial import Completed
 
 def shortlist(history: StudyHistory) -> Shortlist:
     """The finalists as far as the history tells them."""
-    concurrency = history.study.concurrency
-    searched = measured_levels(of_search(history))
-    chosen = choose_setting(searched, concurrency)
+    study = history.study
+    fits, search = fit_study(history).levels, of_search(history)
+    searched = fits if search is history else fit_study(search).levels
+    chosen = choose_setting(study, searched)
     recommended = None if chosen is None else chosen.config
-    wanted = [OFF] if OFF in searched else []
-    wanted += [winner.config for winner in find_winners(searched, concurrency)]
-    winners = find_winners(measured_levels(history), concurrency)
-    crossovers = find_crossovers(winners)
+    wanted = [OFF] if any(OFF in fit.settings for fit in searched.values()) else []
+    wanted += [winner.config for winner in find_winners(searched, study.concurrency)]
+    winners = find_winners(fits, study.concurrency)
+    crossovers = find_crossovers(winners, fits)
     return Shortlist(
         recommended=recommended,
         rivals=tuple(config for config in dict.fromkeys(wanted) if config != recommended),
         crossings=tuple((c.from_config, c.to_config, c.low, c.high) for c in crossovers),
         schedule=make_schedule(winners, crossovers, _capacities(history)),
     )
-
-
-def of_search(history: StudyHistory) -> StudyHistory:
-    """The history without what was launched after the search."""
-    kept = (outcome for outcome in history.outcomes if outcome.trial.is_of_search)
-    return replace(history, outcomes=tuple(kept))
 
 
 def make_schedule(

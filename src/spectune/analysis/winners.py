@@ -1,12 +1,18 @@
-"""The best setting of each level: highest tokens/s, within 1 % the one with fewer steps."""
+"""The best setting of each level: highest tokens/s, within 1 % the one with fewer steps.
 
+The winner is the best of several, so its lead is the larger for having been picked. Its intervals therefore
+hold for all contenders at once: the rivals that are not far behind beyond doubt (analysis/comparison).
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spectune.analysis.comparison import TIE_SHARE, MeasuredLevel, SpeedDifference, compare, speed
-from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.analysis.comparison import TIE_SHARE, LevelFit, SpeedDifference
+from spectune.analysis.launches import OFF_ARM, Arm
+from spectune.domain.spec_config import SpecConfig
 
-LevelsByConfig = dict[SpecConfig, dict[int, MeasuredLevel]]
-"""Measured levels of completed trials by setting and concurrency; every one has a tokens/s."""
+Fits = Mapping[int, LevelFit]
+"""The arms of each level, by concurrency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +21,7 @@ class Rival:
 
     Attributes:
         config: the other setting.
-        difference: the winner's speed relative to it.
+        difference: the winner's speed relative to it; its interval holds for all contenders at once.
     """
 
     config: SpecConfig
@@ -45,43 +51,40 @@ class Winner:
     rivals: tuple[Rival, ...]
 
 
-def find_winners(levels: LevelsByConfig, concurrency: tuple[int, ...]) -> tuple[Winner, ...]:
+def find_winners(fits: Fits, concurrency: tuple[int, ...]) -> tuple[Winner, ...]:
     """One winner for each level that any setting has a speed for."""
-    found = (_winner(_at(levels, level), level) for level in concurrency)
-    return tuple(winner for winner in found if winner is not None)
+    return tuple(_winner(fits[level]) for level in concurrency if level in fits and fits[level].settings)
 
 
-def _at(levels: LevelsByConfig, concurrency: int) -> dict[SpecConfig, MeasuredLevel]:
-    return {config: by_level[concurrency] for config, by_level in levels.items() if concurrency in by_level}
-
-
-def _winner(measured: dict[SpecConfig, MeasuredLevel], concurrency: int) -> Winner | None:
-    if not measured:
-        return None
-    fastest = max(measured, key=lambda config: speed(measured[config]))
-    floor = (1 - TIE_SHARE) * speed(measured[fastest])
-    chosen = min((config for config in measured if speed(measured[config]) >= floor), key=effort)
-    rivals = tuple(
-        Rival(config=config, difference=compare(measured[chosen], measured[config]))
-        for config in sorted(measured, key=lambda config: -speed(measured[config]))
-        if config != chosen
-    )
-    off = measured.get(OFF)
+def _winner(fit: LevelFit) -> Winner:
+    speeds = {config: fit.tps(Arm(config=config)) for config in fit.settings}
+    fastest = max(speeds, key=lambda config: speeds[config])
+    floor = (1 - TIE_SHARE) * speeds[fastest]
+    chosen = min((config for config in speeds if speeds[config] >= floor), key=effort)
+    others = sorted((config for config in speeds if config != chosen), key=lambda config: -speeds[config])
+    rivals = _rivals(fit, chosen, others)
+    has_off = fit.has(OFF_ARM)
     return Winner(
-        concurrency=concurrency,
+        concurrency=fit.concurrency,
         config=chosen,
-        output_tps=speed(measured[chosen]),
-        speedup_over_off=None if off is None else speed(measured[chosen]) / speed(off),
-        decided=bool(rivals) and all(_is_beaten(rival.difference) for rival in rivals),
+        output_tps=speeds[chosen],
+        speedup_over_off=speeds[chosen] / fit.tps(OFF_ARM) if has_off else None,
+        decided=bool(rivals) and all(rival.difference.is_ahead for rival in rivals),
         is_tie_rule=chosen != fastest,
         rivals=rivals,
     )
 
 
+def _rivals(fit: LevelFit, chosen: SpecConfig, others: list[SpecConfig]) -> tuple[Rival, ...]:
+    """Contenders are counted by an interval that would hold for all others."""
+
+    def against(other: SpecConfig, contenders: int) -> SpeedDifference:
+        return fit.difference(Arm(config=chosen), Arm(config=other), contenders=contenders)
+
+    contenders = sum(not against(other, len(others)).is_ahead for other in others)
+    return tuple(Rival(config=other, difference=against(other, contenders)) for other in others)
+
+
 def effort(config: SpecConfig) -> tuple[int, int]:
     """Orders settings by how much they speculate: of equals the smaller wins."""
     return config.num_steps, config.num_draft_tokens
-
-
-def _is_beaten(difference: SpeedDifference) -> bool:
-    return difference.is_decided and difference.ratio > 1

@@ -7,6 +7,7 @@ from spectune.analysis.shortlist import shortlist
 from spectune.domain.study import Study
 from spectune.engines.adapter import EngineAdapter
 from spectune.planning.grid import GridPlanner, fewest_launches
+from spectune.planning.methods import MethodsPlanner
 from spectune.planning.model_planner import ModelPlanner
 from spectune.planning.planner import Planner
 from spectune.planning.staged import StagedPlanner
@@ -30,9 +31,9 @@ def planner_of(study: Study) -> Planner:
     """The search a study asks for."""
     match study.search.kind:
         case "grid":
-            return GridPlanner()
+            return MethodsPlanner(search=GridPlanner())
         case "model":
-            return ModelPlanner(budget=_budget(study, share=_search_share(study)))
+            return MethodsPlanner(search=ModelPlanner(budget=_budget(study, share=_search_share(study))))
         case _ as never:
             assert_never(never)
 
@@ -48,12 +49,14 @@ def fewest(study: Study) -> int:
 
 
 def _searched(study: Study) -> int:
-    settings = len(study.space.num_steps)
-    return settings if study.search.kind == "grid" else min(settings, MODEL_LAUNCHES)
+    settings = study.space.num_settings
+    if study.search.kind == "grid":
+        return settings
+    return min(settings, MODEL_LAUNCHES * (1 + len(study.space.more_methods)))
 
 
 def _confirming(study: Study) -> int:
-    return min(len(study.space.num_steps), 2) * study.proof.rounds
+    return min(study.space.num_settings, 2) * study.proof.rounds
 
 
 def _search_share(study: Study) -> float:

@@ -31,7 +31,8 @@ ENGINES = ("embedded", "llamacpp")
 DEFAULT_TOLERANCE = 0.005
 NEWEST = "last"
 _QUESTION = (
-    "engine", "model", "workload", "concurrency", "seed", "num_steps", "method", "topk", "num_draft_tokens",
+    "engine", "model", "workload", "concurrency", "seed", "num_steps", "method", "methods", "topk",
+    "num_draft_tokens",
 )  # fmt: skip
 _EFFORT = ("search", "tolerance", "max_launches", "max_downtime")
 
@@ -57,7 +58,7 @@ class TuneOptions:
         num_steps: settings to try; None for the default search.
         engine: what is tuned without a serve command; "" for the embedded engine.
         model: GGUF file for `--engine llamacpp`; "" for its small one.
-        method: None takes the serve command's own, else what it offers.
+        methods: to try one after the other; empty takes the serve command's own, else what it offers.
         topk: branches per draft step.
         num_draft_tokens: for topk > 1; None takes the engine's rule.
         json_file: where the JSON goes, "-" for stdout; "" for nowhere.
@@ -79,7 +80,7 @@ class TuneOptions:
     num_steps: tuple[int, ...] | None
     engine: str
     model: str
-    method: str | None
+    methods: tuple[str, ...]
     topk: int
     num_draft_tokens: int | None
     json_file: str
@@ -107,7 +108,7 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
         num_steps=_numbers(found.num_steps, "--num-steps", 0),
         engine=found.engine or "",
         model=found.model or "",
-        method=found.method,
+        methods=_methods(found),
         topk=_count(found.topk, "--topk", 1) or 1,
         num_draft_tokens=_count(found.num_draft_tokens, "--num-draft-tokens", 1),
         json_file=found.json or "",
@@ -153,7 +154,8 @@ def _parser() -> Parser:
     space.add_argument(
         "--num-steps", metavar="LIST", help="settings to try, all of them (default 0..8, until passed)"
     )
-    space.add_argument("--method", choices=METHODS, help="default: the serve command's own")
+    space.add_argument("--method", metavar="NAME", help="default: the serve command's own")
+    space.add_argument("--methods", metavar="LIST", help="several, such as eagle,ngram; off is launched once")
     space.add_argument("--topk", metavar="N", help="branches per draft step (default 1, a chain)")
     space.add_argument("--num-draft-tokens", metavar="N", help="with --topk > 1: tokens verified per step")
     _add_effort(parser.add_argument_group("effort"))
@@ -188,6 +190,23 @@ def _add_effort(effort: argparse._ArgumentGroup) -> None:
     effort.add_argument("--thorough", action="store_true", help="no limit on measuring time, every proof")
     effort.add_argument("--dry-run", action="store_true", help="print the plan, start nothing")
     effort.add_argument("--yes", action="store_true", help="ask nothing")
+
+
+def _methods(found: argparse.Namespace) -> tuple[str, ...]:
+    """Speculation methods by name; none named: empty."""
+    if found.method is not None and found.methods is not None:
+        raise ConfigError("--methods: `--method or --methods` must hold, both were given.")
+    text, flag = (found.method, "--method") if found.methods is None else (found.methods, "--methods")
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    wrong = [name for name in names if name not in METHODS or names.count(name) > 1]
+    if wrong or (flag == "--method" and len(names) > 1):
+        raise ConfigError(
+            f"{flag}: `each of {', '.join(METHODS)}, once` must hold, got {(wrong or names)[0]!r:.40} "
+            f"in {text!r:.80}."
+        )
+    return names
 
 
 def _levels(engine: str | None, proof: ProofRule) -> tuple[int, ...]:

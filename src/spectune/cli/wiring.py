@@ -22,7 +22,7 @@ from spectune.clock import SystemClock
 from spectune.domain.command import MASK, Command
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import SearchSpace, Study, StudyHistory
-from spectune.engines import tensorrt_llm
+from spectune.engines import schedule_forms, tensorrt_llm
 from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.engines.known_bugs import bugs_before_launch
@@ -195,7 +195,11 @@ def plan_study(prepared: PreparedStudy) -> StudyPlan:
 
 def answers_of(history: StudyHistory) -> StudyAnswers:
     """The answers, with the engine's own launch arguments."""
-    return answer(history, launch_args_of(history.study.engine, history.study.command))
+    return answer(
+        history,
+        launch_args_of(history.study.engine, history.study.command),
+        lambda config, schedule: schedule_forms.export(schedule, config.method),
+    )
 
 
 def launch_args_of(engine: str, command: Command) -> Callable[[SpecConfig], tuple[str, ...]]:
@@ -242,17 +246,20 @@ def _own_command(options: TuneOptions) -> tuple[str, ...]:
 
 def _space(options: TuneOptions, adapter: EngineAdapter, command: Command) -> SearchSpace:
     """The settings asked for; every one of them is checked here, before anything is started."""
+    first, *more = options.methods or adapter.methods(command)[:1]
     space = SearchSpace(
-        method=options.method or adapter.methods(command)[0],
+        method=first,
         num_steps=DEFAULT_NUM_STEPS if options.num_steps is None else options.num_steps,
         topk=options.topk,
         num_draft_tokens=options.num_draft_tokens,
         is_exhaustive=options.num_steps is not None,
+        more_methods=tuple(more),
     )
-    configs = [config for config in grid_configs(space) if not config.is_off]
-    obstacles = [adapter.check(command, config) for config in configs]
-    if obstacles and all(obstacles):
-        raise ConfigError(f"settings: `one of them can run` must hold, none can: {obstacles[0]}")
+    for method in (first, *more):
+        configs = [c for c in grid_configs(replace(space, method=method, more_methods=())) if not c.is_off]
+        obstacles = [adapter.check(command, config) for config in configs]
+        if obstacles and all(obstacles):
+            raise ConfigError(f"settings: `one of them can run` must hold, none can: {obstacles[0]}")
     return space
 
 

@@ -20,6 +20,7 @@ class SearchSpace:
         topk: branches per step; 1 is a chain.
         num_draft_tokens: for topk > 1, tokens verified per step; None takes the engine's rule.
         is_exhaustive: whether every value must be tried, wherever the optimum lies.
+        more_methods: further methods, searched after the first one.
     """
 
     method: str
@@ -27,6 +28,7 @@ class SearchSpace:
     topk: int = 1
     num_draft_tokens: int | None = None
     is_exhaustive: bool = False
+    more_methods: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks the space; raises ConfigError."""
@@ -34,6 +36,16 @@ class SearchSpace:
             raise ConfigError("space: `num_steps` must name at least one value.")
         if list(self.num_steps) != sorted(set(self.num_steps)) or self.num_steps[0] < 0:
             raise ConfigError(f"space: `num_steps` must ascend from 0 or more, got {self.num_steps}.")
+        if len({self.method, *self.more_methods}) != 1 + len(self.more_methods):
+            raise ConfigError(
+                f"space: `no method twice` must hold, got {self.method} and {self.more_methods}."
+            )
+
+    @property
+    def num_settings(self) -> int:
+        """Settings of all methods, off once."""
+        drafting = sum(steps > 0 for steps in self.num_steps)
+        return len(self.num_steps) + drafting * len(self.more_methods)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

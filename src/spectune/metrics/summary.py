@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from spectune.domain.measurement import LevelMeasurement, SpecCounters
 from spectune.domain.workload import Part
 from spectune.metrics.acceptance import acceptance_length, accepted_per_position, counter_faults
+from spectune.metrics.foreign_traffic import foreign_requests
 from spectune.metrics.latency import e2e_s, tpot_s, ttft_s
 from spectune.metrics.quantiles import Quantiles, quantiles
-from spectune.metrics.steady_state import mean_running, steady_window
+from spectune.metrics.steady_state import Window, mean_running, steady_window
 from spectune.metrics.throughput import OutputSpeed, output_speed, request_tps
 
 MAX_FOREIGN_CPU_SHARE = 0.10
@@ -91,7 +92,7 @@ def is_disturbed(level: LevelMeasurement) -> bool:
 def summarise_level(level: LevelMeasurement) -> LevelSummary:
     """The figures of one measured level. The order of its records does not matter."""
     good = [record for record in level.records if record.is_ok]
-    window = steady_window(level.records, level.concurrency)
+    window = _window(level)
     speed = None if window is None else output_speed(good, window)
     running = None if window is None else mean_running(good, window)
     counters = level.counters
@@ -103,7 +104,7 @@ def summarise_level(level: LevelMeasurement) -> LevelSummary:
         errors=len(level.records) - len(good),
         window_s=0.0 if window is None else window.length_s,
         output_tps=None if speed is None else speed.tps,
-        output_tps_ci=None if speed is None else speed.interval,
+        output_tps_ci=None if speed is None or level.part == "ramp" else speed.interval,
         request_tps=request_tps(good),
         ttft_s=quantiles(ttft_s(record) for record in good),
         tpot_s=quantiles(tpot_s(record) for record in good),
@@ -124,15 +125,35 @@ def summarise_level(level: LevelMeasurement) -> LevelSummary:
     )
 
 
+def _window(level: LevelMeasurement) -> Window | None:
+    """The steady window; of a load that goes up and down the whole of it."""
+    if level.part != "ramp":
+        return steady_window(level.records, level.concurrency)
+    good = [record for record in level.records if record.is_ok]
+    if not good:
+        return None
+    window = Window(
+        start_s=min(record.sent_at_s for record in good), end_s=max(record.ended_at_s for record in good)
+    )
+    return window if window.length_s > 0 else None
+
+
 def settle_levels(levels: Iterable[LevelMeasurement]) -> tuple[LevelMeasurement, ...]:
-    """One measurement per concurrency and part, ascending; of two the less disturbed, on a tie the later."""
+    """One measurement per concurrency and part, ascending; of two the less disturbed, on a tie the later.
+
+    One during which the server also answered somebody else comes last.
+    """
     chosen: dict[tuple[int, Part], LevelMeasurement] = {}
     for level in sorted(levels, key=lambda level: level.attempt):
         cell = (level.concurrency, level.part)
         other = chosen.get(cell)
-        if other is None or (level.foreign_cpu_share or 0.0) <= (other.foreign_cpu_share or 0.0):
+        if other is None or _disturbance(level) <= _disturbance(other):
             chosen[cell] = level
     return tuple(chosen[cell] for cell in sorted(chosen))
+
+
+def _disturbance(level: LevelMeasurement) -> tuple[bool, float]:
+    return bool(foreign_requests(level)), level.foreign_cpu_share or 0.0
 
 
 def _tokens_per_step(counters: SpecCounters | None, output_tokens: int) -> float | None:

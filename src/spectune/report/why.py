@@ -1,6 +1,7 @@
 """The recommendation's reason as sentences a person would write, from measured figures."""
 
-from spectune.analysis.recommendation import Alternative, LevelReason, Recommendation
+from spectune.analysis.level_reason import LevelReason
+from spectune.analysis.recommendation import Alternative, Recommendation
 from spectune.report import numbers
 
 _CLEAR = 0.01

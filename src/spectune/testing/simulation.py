@@ -68,6 +68,7 @@ def simulated_runner(  # noqa: PLR0913  (what tests vary)
     ready_deadline_s: float = 20.0,
     read_cpu: CpuReader = quiet_machine,
     adapter: EngineAdapter | None = None,
+    is_shared: bool = False,
 ) -> TrialRunner:
     """A runner that measures a trial of two levels in about two seconds, on a machine that seems quiet."""
     setup = TrialSetup(
@@ -81,6 +82,7 @@ def simulated_runner(  # noqa: PLR0913  (what tests vary)
         clock=SystemClock(),
         hang_s=hang_s,
         read_cpu=read_cpu,
+        is_shared=is_shared,
     )
     calls = TrialEvents(progress=events, keep_plans=events.keep_plans, keep_level=events.keep_level)
     return TrialRunner(setup, calls)

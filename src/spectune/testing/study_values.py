@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
 
 from spectune.domain.command import Command
 from spectune.domain.environment import Environment
@@ -9,7 +11,7 @@ from spectune.domain.measurement import LevelMeasurement, RequestRecord, SpecCou
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import SearchSpace, Study, StudyHistory
 from spectune.domain.trial import Completed, EffectiveSettings, Failed, Role, Trial, TrialId, TrialOutcome
-from spectune.domain.workload import LoadPlan, PlannedRequest, WorkloadSpec
+from spectune.domain.workload import LoadPlan, Part, PlannedRequest, WorkloadSpec
 
 SpeedTable = Mapping[int, Mapping[int, float]]
 """Tokens/s by num_steps and concurrency."""
@@ -64,7 +66,7 @@ def make_effective(config: SpecConfig) -> EffectiveSettings:
     )
 
 
-def make_level(
+def make_level(  # noqa: PLR0913  (what tests vary)
     concurrency: int,
     output_tps: float,
     *,
@@ -73,6 +75,7 @@ def make_level(
     noise: float = 0.0,
     seed: int = 0,
     attempt: int = 0,
+    part: Part = "search",
 ) -> LevelMeasurement:
     """A closed-loop level that ran at `output_tps`.
 
@@ -84,6 +87,7 @@ def make_level(
         noise: standard deviation of a request's log duration.
         seed: of the noise.
         attempt: as in LevelMeasurement.
+        part: as in LevelMeasurement.
     """
     rng = random.Random(seed)  # noqa: S311
     free_at_s = [0.0] * concurrency
@@ -102,6 +106,7 @@ def make_level(
         foreign_cpu_share=0.01,
         wall_s=max(free_at_s),
         started_unix_s=1_790_000_100.0 + concurrency,
+        part=part,
     )
 
 
@@ -132,6 +137,23 @@ def make_completed(number: int, num_steps: int, tps_by_level: Mapping[int, float
         levels=tuple(
             make_level(concurrency, tps, num_steps=num_steps) for concurrency, tps in tps_by_level.items()
         ),
+    )
+
+
+def make_confirmed(
+    number: int, num_steps: int, fresh: Mapping[int, float], anchor: Mapping[int, float]
+) -> Completed:
+    """A later launch that ran at these speeds on fresh prompts, and on the search's as its anchor."""
+    trial = replace(make_trial(number, num_steps), role="confirm")
+    cells = [(level, tps, "fresh") for level, tps in fresh.items()]
+    cells += [(level, tps, "search") for level, tps in anchor.items()]
+    levels = (make_level(c, tps, num_steps=num_steps, part=cast("Part", part)) for c, tps, part in cells)
+    started_s = 1_790_010_000.0 + 100 * number
+    return Completed(
+        trial=trial,
+        effective=make_effective(trial.config),
+        launch_s=1.5,
+        levels=tuple(replace(level, started_unix_s=started_s) for level in levels),
     )
 
 

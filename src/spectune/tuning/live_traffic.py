@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 from spectune.clock import Clock
 from spectune.domain.command import HttpRequest
-from spectune.domain.measurement import LevelMeasurement
 from spectune.engines.prometheus import parse_metrics, total
 from spectune.errors import ProtocolError, ServerUnreachable
 
@@ -15,7 +14,6 @@ _GAUGES = (
     "llamacpp:requests_processing", "llamacpp:requests_deferred",
 )  # fmt: skip
 _POLL_S = 0.25
-_SLACK_TOKENS, _SLACK_SHARE = 64, 0.02
 METRICS = HttpRequest(method="GET", path="/metrics")
 
 
@@ -42,21 +40,6 @@ def busiest(ask: Callable[[HttpRequest], str], clock: Clock, *, window_s: float)
 def running_requests(ask: Callable[[HttpRequest], str]) -> int | None:
     """Requests that run now, waiting ones left out; None when the server does not say."""
     return _gauges(ask, _GAUGES[::2])
-
-
-def foreign_requests(level: LevelMeasurement) -> str:
-    """What says that the server also served somebody else during the level, or "".
-
-    The engine's count of generated tokens is held against the tokens of our own answers; requests of ours
-    that failed may have generated any number, so then nothing is said.
-    """
-    if level.counters is None or any(record.error for record in level.records):
-        return ""
-    ours = sum(record.output_tokens or 0 for record in level.records)
-    generated = level.counters.generated_tokens
-    if generated is None or generated <= ours * (1 + _SLACK_SHARE) + _SLACK_TOKENS:
-        return ""
-    return f"the server generated {generated} tokens, our requests only {ours}: it served somebody else too"
 
 
 def _gauges(ask: Callable[[HttpRequest], str], names: Sequence[str]) -> int | None:

@@ -36,10 +36,10 @@ from spectune.launch.foreign_cpu import CpuReader, read_cpu
 from spectune.launch.launcher import Launcher, RunningServer
 from spectune.launch.readiness import wait_until_ready
 from spectune.loadgen.usage_mode import find_load_target
+from spectune.metrics.foreign_traffic import foreign_requests
 from spectune.metrics.summary import is_disturbed, settle_levels
 from spectune.tuning.audit import covariates_differ, settings_differ, speculation_differs
 from spectune.tuning.bench import Bench, ended, generation_probe, post_mortem, read_effective
-from spectune.tuning.live_traffic import foreign_requests
 from spectune.tuning.plan_book import PlanBook
 from spectune.tuning.progress import Progress
 from spectune.tuning.repeat_policy import RepeatPolicy
@@ -213,7 +213,6 @@ class _Sitting:
             for plan in self._plans(bench):
                 level = self._measure_level(bench, plan)
                 self._check_speculation(effective, level)
-                self._check_alone(level)
             return Completed(
                 trial=self._trial,
                 effective=effective,
@@ -279,10 +278,9 @@ class _Sitting:
         if difference:
             raise TrialVoid(f"concurrency {level.concurrency}: {difference}.")
 
-    def _check_alone(self, level: LevelMeasurement) -> None:
-        stranger = foreign_requests(level) if self._setup.is_shared else ""
-        if stranger:
-            raise TrialVoid(f"concurrency {level.concurrency}: {stranger}.")
+    def _stranger(self, level: LevelMeasurement) -> str:
+        """What says that a server others can reach answered somebody else during the level, or ""."""
+        return foreign_requests(level) if self._setup.is_shared else ""
 
     def _plans(self, bench: Bench) -> tuple[LoadPlan, ...]:
         """What this trial measures; the first trial that gets here sizes and fixes the search's plans."""
@@ -296,17 +294,26 @@ class _Sitting:
         return book.of(self._trial)
 
     def _measure_level(self, bench: Bench, plan: LoadPlan) -> LevelMeasurement:
-        """The level, measured once more when it was disturbed; the less disturbed one."""
+        """The level, measured once more when it was disturbed; the less disturbed one.
+
+        A level during which the server also answered somebody else counts for nothing; twice in a row ends
+        the trial.
+        """
         repeats = self._runner._repeats  # noqa: SLF001  (same module)
         first = self._measure_once(bench, plan, attempt=0)
         if not is_disturbed(first):
             repeats.note(helped=True)
-            return first
-        if not repeats.is_worthwhile:
+        is_worth_more = is_disturbed(first) and repeats.is_worthwhile
+        if not is_worth_more and not self._stranger(first):
             return first
         second = self._measure_once(bench, plan, attempt=1)
-        repeats.note(helped=not is_disturbed(second))
-        return settle_levels((first, second))[0]
+        if is_worth_more:
+            repeats.note(helped=not is_disturbed(second))
+        level = settle_levels((first, second))[0]
+        stranger = self._stranger(level)
+        if stranger:
+            raise TrialVoid(f"concurrency {level.concurrency}, measured twice: {stranger}.")
+        return level
 
     def _measure_once(self, bench: Bench, plan: LoadPlan, *, attempt: int) -> LevelMeasurement:
         progress = self._events.progress

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from spectune.analysis.answers import answer
 from spectune.analysis.recommendation import Recommendation
 from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.domain.study import ProofRule
 from spectune.testing.study_values import (
     SpeedTable,
     history_of,
@@ -62,3 +65,37 @@ def test_the_reasons_carry_step_time_beside_that_of_off() -> None:
     assert level.tokens_per_step == pytest.approx(2.03, abs=0.01)
     assert level.off_step_s == pytest.approx(0.01, rel=0.03)
     assert level.step_s == pytest.approx(2 / 160, rel=0.03)
+
+
+def recommend_for(speeds: SpeedTable, proof: ProofRule) -> Recommendation:
+    history = history_of(speeds)
+    found = answer(replace(history, study=replace(history.study, proof=proof)), lambda _: ()).recommendation
+    assert found is not None
+    return found
+
+
+MIXED = {0: {1: 100, 16: 1000}, 1: {1: 160, 16: 950}, 4: {1: 200, 16: 500}}
+
+
+@pytest.mark.parametrize(
+    ("mix", "num_steps"),
+    [(((1, 0.9), (16, 0.1)), 4), (((1, 0.5), (16, 0.5)), 1), (((1, 0.01), (16, 0.99)), 0)],
+)
+def test_the_mix_decides(mix: tuple[tuple[int, float], ...], num_steps: int) -> None:
+    assert recommend_for(MIXED, ProofRule(mix=mix)).config.num_steps == num_steps
+
+
+def test_a_setting_that_breaks_a_latency_limit_is_not_recommended() -> None:
+    """A request of about 60 tokens takes 0.3 s at 200 tokens/s, and 0.6 s at 100."""
+    speeds = {0: {1: 100, 16: 1000}, 1: {1: 160, 16: 950}, 4: {1: 200, 16: 600}}
+    assert recommend_for(speeds, ProofRule()).config.num_steps == 1
+    found = recommend_for(speeds, ProofRule(mix=((1, 1.0),), slo=(("e2e_p50", 0.33),)))
+    assert found.config.num_steps == 4
+    assert found.keeps_limits
+    assert [check.is_kept for check in found.limits] == [False, False, True]
+
+
+def test_when_no_setting_keeps_the_limits_the_best_is_recommended_and_told() -> None:
+    found = recommend_for(MIXED, ProofRule(slo=(("e2e_p50", 0.001),)))
+    assert found.config.num_steps == 1
+    assert not found.keeps_limits

@@ -1,10 +1,12 @@
 from dataclasses import replace
 
 from spectune.cli.planners import MODEL_LAUNCHES, fewest, planner_of, sized_launches, staged_planner
-from spectune.domain.study import NO_PROOF, ProofRule, SearchRule
+from spectune.domain.study import NO_PROOF, ProofRule, SearchRule, Study
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.planning.grid import GridPlanner
+from spectune.planning.methods import MethodsPlanner
 from spectune.planning.model_planner import ModelPlanner
+from spectune.planning.planner import Planner
 from spectune.planning.staged import StagedPlanner
 from spectune.testing.study_values import make_study
 
@@ -16,9 +18,20 @@ STUDY = replace(
 )
 
 
+def search_of(study: Study) -> Planner:
+    planner = planner_of(study)
+    assert isinstance(planner, MethodsPlanner)
+    return planner.search
+
+
+def test_every_method_has_its_launches() -> None:
+    study = replace(STUDY, space=replace(STUDY.space, more_methods=("ngram",)))
+    assert sized_launches(study) == 2 * MODEL_LAUNCHES + 2
+
+
 def test_the_search_leaves_the_finalists_their_share_of_the_budget() -> None:
     assert sized_launches(STUDY) == MODEL_LAUNCHES + 2
-    search = planner_of(STUDY)
+    search = search_of(STUDY)
     assert isinstance(search, ModelPlanner)
     assert search.budget.max_downtime_s == 240.0 * MODEL_LAUNCHES / (MODEL_LAUNCHES + 2)
     staged = staged_planner(STUDY, EmbeddedAdapter())
@@ -29,13 +42,13 @@ def test_the_search_leaves_the_finalists_their_share_of_the_budget() -> None:
 
 def test_without_proof_the_search_has_it_all() -> None:
     study = replace(STUDY, proof=NO_PROOF)
-    search = planner_of(study)
+    search = search_of(study)
     assert isinstance(search, ModelPlanner)
     assert search.budget.max_downtime_s == 240.0
 
 
 def test_a_grid_is_sized_for_every_setting() -> None:
     study = replace(STUDY, search=SearchRule(kind="grid"), proof=ProofRule(rounds=2))
-    assert isinstance(planner_of(study), GridPlanner)
+    assert isinstance(search_of(study), GridPlanner)
     assert sized_launches(study) == 9 + 4
     assert fewest(study) >= 1

@@ -94,3 +94,23 @@ def test_the_models_limits_are_read_with_their_units() -> None:
 def test_bad_search_options_name_the_rule(words: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_tune_options(words)
+
+
+def test_methods_are_one_or_several_known_ones() -> None:
+    assert parse_tune_options([]).methods == ()
+    assert parse_tune_options(["--method", "ngram"]).methods == ("ngram",)
+    assert parse_tune_options(["--methods", "eagle, ngram"]).methods == ("eagle", "ngram")
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (("--methods", "eagle,eagle"), "once"),
+        (("--methods", "eagle,lookahead"), "lookahead"),
+        (("--method", "eagle,ngram"), "--method: "),
+        (("--methods", "eagle", "--method", "eagle"), "both were given"),
+    ],
+)
+def test_other_methods_are_refused(words: tuple[str, ...], rule: str) -> None:
+    with pytest.raises(ConfigError, match=rule):
+        parse_tune_options(words)

@@ -91,3 +91,11 @@ def test_of_two_measurements_the_less_disturbed_is_taken() -> None:
     other = replace(level(), concurrency=1)
     assert settle_levels([second, first, other]) == (other, second)
     assert settle_levels([first, worse]) == (first,)
+
+
+def test_a_measurement_with_foreign_requests_comes_last_however_quiet_the_machine() -> None:
+    visited = replace(level(), counters=replace(COUNTERS, generated_tokens=1_000_000), foreign_cpu_share=0.0)
+    alone = replace(level(), foreign_cpu_share=0.3, attempt=1)
+    assert settle_levels([visited, alone]) == (alone,)
+    first = replace(alone, attempt=0)
+    assert settle_levels([first, replace(visited, attempt=1)]) == (first,)

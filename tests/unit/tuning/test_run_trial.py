@@ -5,12 +5,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from spectune.domain.command import Command
+from spectune.domain.measurement import SpecCounters
 from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import (
@@ -111,7 +112,7 @@ def test_trouble_is_an_outcome_with_class_cause_and_log(
 
 @pytest.mark.parametrize(
     ("fault", "kind"),
-    [("die-after:22", "crash_under_load"), ("hang-after:22", "hang"), ("errors-after:22", "request_errors")],
+    [("die-after:22", "crash_under_load"), ("hang-after:22", "hang"), ("errors-after:20", "request_errors")],
 )
 def test_levels_measured_before_the_trouble_are_kept(tmp_path: Path, fault: str, kind: FailureKind) -> None:
     events = RecordedEvents()
@@ -196,6 +197,49 @@ def test_a_disturbed_level_is_measured_once_more(tmp_path: Path, busy: int, meas
     assert [summarise_level(level).disturbed for level in outcome.levels] == [busy >= 2, busy == 99]
     if busy == 1:
         assert [level.attempt for level in outcome.levels] == [1, 0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visited(EmbeddedAdapter):
+    """Somebody else's tokens are counted during each of the first `visits` measurements."""
+
+    visits: int
+    readings: list[int] = field(default_factory=list)
+
+    def read_counters(self, body: str, config: SpecConfig) -> SpecCounters | None:
+        found = EmbeddedAdapter.read_counters(self, body, config)
+        assert found is not None
+        assert found.generated_tokens is not None
+        self.readings.append(found.generated_tokens)
+        foreign = 100_000 * min(len(self.readings) // 2, self.visits)
+        return replace(found, generated_tokens=found.generated_tokens + foreign)
+
+
+def test_a_level_with_foreign_requests_is_measured_once_more(tmp_path: Path) -> None:
+    events = RecordedEvents()
+    runner = simulated_runner(
+        simulated_command(), tmp_path, events, adapter=Visited(visits=1), is_shared=True
+    )
+    outcome = runner(trial())
+    assert isinstance(outcome, Completed)
+    assert [level.concurrency for _, level in events.levels] == [1, 1, 4]
+    assert [level.attempt for level in outcome.levels] == [1, 0]
+
+
+def test_foreign_requests_twice_at_a_level_end_the_trial(tmp_path: Path) -> None:
+    runner = simulated_runner(
+        simulated_command(), tmp_path, RecordedEvents(), adapter=Visited(visits=2), is_shared=True
+    )
+    outcome = runner(trial())
+    assert isinstance(outcome, Void)
+    assert "concurrency 1, measured twice: the server generated" in outcome.reason
+
+
+def test_a_server_of_our_own_has_no_foreign_requests(tmp_path: Path) -> None:
+    events = RecordedEvents()
+    runner = simulated_runner(simulated_command(), tmp_path, events, adapter=Visited(visits=9))
+    assert isinstance(runner(trial()), Completed)
+    assert [level.concurrency for _, level in events.levels] == [1, 4]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,183 @@
+"""Keeps the error promise of winners to account: `python benchmarks/statistics/simulate.py --studies 1000`.
+
+Draws studies of known truth, runs the real analysis on their raw records and counts what it decided.
+`--write` puts the tables into results.md beside this file.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+if __package__ in {None, ""}:
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.statistics.studies import LEVELS, Noises, StudyMaker, Truth
+from spectune.analysis.comparison import fit_level
+from spectune.analysis.noise import PRIOR_NOISE
+from spectune.analysis.study_fit import StudyFit, fit_study
+from spectune.analysis.winners import Winner, find_winners
+
+HERE = Path(__file__).parent
+TIE = 0.01
+WIDE_GAP = 0.05
+NAIVE = replace(PRIOR_NOISE, launch_sd=0.0, launch_degrees=1e6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One level's winner against the truth.
+
+    Attributes:
+        gap: share by which the truly second best stays below the best.
+        loss: share of the truly best speed that the winner loses.
+        decided: what the analysis said.
+    """
+
+    gap: float
+    loss: float
+    decided: bool
+
+    @property
+    def is_wrong(self) -> bool:
+        """A decided winner that truly loses more than a tie."""
+        return self.decided and self.loss > TIE
+
+
+Method = Callable[[StudyFit, StudyFit], tuple[Winner, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What a method made of many studies.
+
+    Attributes:
+        wrong_studies: share of studies with a wrong decided winner at any level.
+        wrong_levels: share of levels with one.
+        decided_wide: share of levels decided among those whose best is truly 5 % or more ahead.
+        decided: share of all levels decided.
+        mean_loss: mean share that winners, decided or not, truly lose.
+    """
+
+    wrong_studies: float
+    wrong_levels: float
+    decided_wide: float
+    decided: float
+    mean_loss: float
+
+
+def naive(searched: StudyFit, _confirmed: StudyFit) -> tuple[Winner, ...]:
+    """One launch each and the noise of prompts alone."""
+    found = {level: fit_level(cells, NAIVE) for level, cells in searched.cells.items()}
+    return find_winners({level: fit for level, fit in found.items() if fit is not None}, LEVELS)
+
+
+def search_only(searched: StudyFit, _confirmed: StudyFit) -> tuple[Winner, ...]:
+    """The analysis before anything was launched again."""
+    return find_winners(searched.levels, LEVELS)
+
+
+def with_confirmation(_searched: StudyFit, confirmed: StudyFit) -> tuple[Winner, ...]:
+    """The analysis of search and confirmation."""
+    return find_winners(confirmed.levels, LEVELS)
+
+
+METHODS: dict[str, Method] = {
+    "naive: one launch, prompt noise only": naive,
+    "spectune, search only": search_only,
+    "spectune, search and confirmation": with_confirmation,
+}
+
+
+def judge_study(seed: int, *, noises: Noises, rounds: int) -> dict[str, tuple[Verdict, ...]]:
+    """Every method's verdicts on one drawn study."""
+    maker = StudyMaker(seed, noises)
+    history = maker.search()
+    searched, confirmed = fit_study(history), fit_study(maker.confirm(history, rounds))
+    return {name: _verdicts(method(searched, confirmed), maker.truth) for name, method in METHODS.items()}
+
+
+def score(studies: Iterable[tuple[Verdict, ...]]) -> Score:
+    """The counts over studies."""
+    kept = list(studies)
+    levels = [verdict for study in kept for verdict in study]
+    wide = [verdict.decided for verdict in levels if verdict.gap >= WIDE_GAP]
+    return Score(
+        wrong_studies=_share(any(verdict.is_wrong for verdict in study) for study in kept),
+        wrong_levels=_share(verdict.is_wrong for verdict in levels),
+        decided_wide=_share(wide),
+        decided=_share(verdict.decided for verdict in levels),
+        mean_loss=sum(verdict.loss for verdict in levels) / len(levels),
+    )
+
+
+def simulate(num_studies: int, seed: int, noises: Noises, rounds: int, workers: int) -> dict[str, Score]:
+    """Every method's score over drawn studies."""
+    seeds = range(seed * 1_000_000, seed * 1_000_000 + num_studies)
+    judge = partial(judge_study, noises=noises, rounds=rounds)
+    if workers < 2:
+        judged = list(map(judge, seeds))
+    else:
+        with ProcessPoolExecutor(workers) as pool:
+            judged = list(pool.map(judge, seeds, chunksize=10))
+    return {name: score(study[name] for study in judged) for name in METHODS}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--studies", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=1, help="fresh launches of each finalist")
+    parser.add_argument("--launch-sd", type=float, nargs="+", default=[0.005, 0.015, 0.03])
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help="into results.md")
+    args = parser.parse_args()
+    tables, begin = [], time.monotonic()
+    for launch in args.launch_sd:
+        scores = simulate(args.studies, args.seed, Noises(launch=launch), args.rounds, args.workers)
+        tables.append(_table(launch, scores))
+        print(tables[-1], flush=True)
+    print(f"{time.monotonic() - begin:.0f} s")
+    if args.write:
+        head = (HERE / "method.md").read_text("utf-8")
+        command = f"python benchmarks/statistics/simulate.py --studies {args.studies} --seed {args.seed}"
+        text = head.format(command=command, studies=args.studies, rounds=args.rounds)
+        (HERE / "results.md").write_text(text + "\n" + "\n".join(tables), encoding="utf-8")
+    return 0
+
+
+def _table(launch: float, scores: dict[str, Score]) -> str:
+    lines = [
+        f"### True launch noise {launch:.1%}",
+        "",
+        "| method | studies with a wrong decided winner | levels with one | gaps ≥ 5 % decided | all decided | mean loss of winners |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, found in scores.items():
+        shares = (found.wrong_studies, found.wrong_levels, found.decided_wide, found.decided)
+        lines.append(f"| {name} | {' | '.join(f'{s:.1%}' for s in shares)} | {found.mean_loss:.2%} |")
+    return "\n".join(lines) + "\n"
+
+
+def _verdicts(winners: Iterable[Winner], truth: Truth) -> tuple[Verdict, ...]:
+    return tuple(
+        Verdict(
+            gap=truth.gap(winner.concurrency),
+            loss=truth.losses[winner.concurrency][winner.config],
+            decided=winner.decided,
+        )
+        for winner in winners
+    )
+
+
+def _share(values: Iterable[bool]) -> float:
+    kept = list(values)
+    return sum(kept) / len(kept) if kept else 0.0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,47 @@
+from dataclasses import replace
+
+from spectune.domain.spec_config import SpecConfig
+from spectune.domain.study import SearchSpace, Study
+from spectune.domain.trial import Completed, Trial, TrialOutcome
+from spectune.planning.grid import GridPlanner
+from spectune.planning.methods import MethodsPlanner, studies_of
+from spectune.planning.planner import Propose, Stop
+from spectune.testing.study_values import make_effective, make_history, make_level, make_study
+
+SPACE = SearchSpace(method="eagle", num_steps=(0, 1, 2), more_methods=("ngram",), is_exhaustive=True)
+STUDY = replace(make_study(), space=SPACE, concurrency=(1,))
+
+
+def completed(trial: Trial) -> TrialOutcome:
+    return Completed(
+        trial=trial, effective=make_effective(trial.config), launch_s=1.0, levels=(make_level(1, 100.0),)
+    )
+
+
+def run(study: Study) -> tuple[list[Trial], str]:
+    planner, outcomes = MethodsPlanner(search=GridPlanner()), tuple[TrialOutcome, ...]()
+    while True:
+        match planner.next(study, make_history(study, outcomes, finished="")):
+            case Stop(reason=reason):
+                return [outcome.trial for outcome in outcomes], reason
+            case Propose(trial=trial):
+                outcomes = (*outcomes, completed(trial))
+
+
+def test_every_method_is_searched_and_off_is_launched_once() -> None:
+    trials, reason = run(STUDY)
+    assert [trial.config.label for trial in trials] == ["off", "eagle 1", "eagle 2", "ngram 1", "ngram 2"]
+    assert [trial.id for trial in trials] == [1, 2, 3, 4, 5]
+    assert (
+        reason == "eagle: every setting of the space was tried; ngram: every setting of the space was tried"
+    )
+    planned = MethodsPlanner(search=GridPlanner()).candidates(STUDY)
+    assert [trial.config for trial in planned] == [trial.config for trial in trials]
+
+
+def test_one_method_is_the_search_itself() -> None:
+    study = replace(STUDY, space=replace(SPACE, more_methods=()))
+    trials, reason = run(study)
+    assert trials[-1].config == SpecConfig.chain("eagle", 2)
+    assert reason == "every setting of the space was tried"
+    assert list(studies_of(study)) == [study]
