@@ -176,9 +176,10 @@ def caveat_text(found: Caveat) -> str:
                 "its ceiling; more steps may pay, or the text repeats itself"
             )
         case "acceptance falls":
+            low, high = found.concurrency[0], found.concurrency[-1]
             return (
-                f"{label} accepts {numbers.percent(found.value)} less at {found.concurrency[-1]} than at "
-                f"{found.concurrency[0]}: the text is the same, so the engine is the suspect"
+                f"{label} has {numbers.percent(found.value)} fewer draft tokens accepted at {high} than at {low}: "
+                "that much is seldom the text, look at the engine"
             )
         case "unreadable counters":
             return f"{label}: the counters at {at} cannot be true, acceptance is not shown: {found.detail}"
