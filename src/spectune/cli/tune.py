@@ -27,6 +27,7 @@ from spectune.cli.wiring import (
 )
 from spectune.clock import SystemClock
 from spectune.domain.study import StudyHistory
+from spectune.launch.memory import reader_of
 from spectune.report import numbers
 from spectune.report.plan_document import StudyPlan, plan_document, render_plan_json
 from spectune.report.terminal import render_terminal
@@ -110,7 +111,8 @@ def _keeping(
         return
     logs = log_folder(store, prepared.study.id)
     with kept.borrowed(prepared.study.id, logs, options.search.max_downtime_s) as launcher:
-        yield Keeping(launcher=launcher, is_local=kept.service.host.is_local, is_shared=True)
+        host = kept.service.host
+        yield Keeping(launcher=launcher, is_local=host.is_local, is_shared=True, read_memory=reader_of(host))
 
 
 def _announce(prepared: PreparedStudy, plan: StudyPlan, store: SqliteStore) -> None:

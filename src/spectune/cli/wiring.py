@@ -32,6 +32,7 @@ from spectune.engines.vllm import VllmAdapter
 from spectune.errors import ConfigError, StoreError
 from spectune.launch.foreign_cpu import CpuReading, read_cpu
 from spectune.launch.launcher import Launcher
+from spectune.launch.memory import MemoryReader, nothing_read, read_local_memory
 from spectune.launch.subprocess_launcher import SubprocessLauncher
 from spectune.planning.grid import grid_configs
 from spectune.report.plan_document import PlannedSetting, StudyPlan
@@ -80,11 +81,13 @@ class Keeping:
         launcher: starts them.
         is_local: whether they run on this machine.
         is_shared: whether others may reach them too.
+        read_memory: tells the free memory of the machine they run on.
     """
 
     launcher: Launcher
     is_local: bool = True
     is_shared: bool = False
+    read_memory: MemoryReader = nothing_read
 
 
 def open_store(store_file: str) -> SqliteStore:
@@ -158,7 +161,7 @@ def run_study(
     """Runs the study until the planner stops, on processes of our own unless `keeping` says otherwise."""
     clock = SystemClock()
     own = SubprocessLauncher(log_folder(store, prepared.study.id), clock, drain_s=prepared.adapter.drain_s)
-    keeping = keeping or Keeping(launcher=own)
+    keeping = keeping or Keeping(launcher=own, read_memory=read_local_memory)
     planner = staged_planner(prepared.study, prepared.adapter)
     setup = TrialSetup(
         adapter=prepared.adapter,
@@ -172,6 +175,7 @@ def run_study(
         hang_s=prepared.adapter.hang_s,
         read_cpu=read_cpu if keeping.is_local else _no_cpu,
         is_shared=keeping.is_shared,
+        read_memory=keeping.read_memory,
     )
     return tune(prepared.study, store, planner, partial(TrialRunner, setup), progress)
 

@@ -12,6 +12,7 @@ FaultName = Literal[
     "never-ready",  # answers 503 to every generation
     "hang-at-start",  # listens, but no generation ever answers
     "die-after",  # exit status 7 in the midst of generation number COUNT
+    "out-of-memory-after",  # exit status 1 with an out-of-memory line in the midst of generation COUNT
     "hang-after",  # no token comes any more from generation number COUNT on; /health says 200
     "errors-after",  # 500 to every generation from number COUNT on
     "garbage-after",  # unreadable streams from generation number COUNT on

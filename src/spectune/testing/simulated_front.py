@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -231,8 +232,7 @@ class SimulatedServer:
             return response
         seen = 0
         async for gained in _gains(sequence):
-            if self.faults.has("die-after", number - 1):
-                os._exit(7)
+            _end_if_told(self.faults, number - 1)
             chunk = _chunk(request.path, _text(seen, gained), None)
             seen += gained
             if is_continuous:
@@ -257,6 +257,15 @@ async def _gains(sequence: _Sequence) -> AsyncIterator[int]:
         gained = await sequence.steps.get()
         seen += gained
         yield gained
+
+
+def _end_if_told(faults: Faults, served: int) -> None:
+    """Ends the process in the midst of a generation where it is told to."""
+    if faults.has("out-of-memory-after", served):
+        print("MemoryError: out of memory: cannot allocate a batch", file=sys.stderr, flush=True)
+        os._exit(1)
+    if faults.has("die-after", served):
+        os._exit(7)
 
 
 def _stream_options(body: dict[str, object]) -> dict[str, object]:

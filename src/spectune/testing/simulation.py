@@ -12,6 +12,7 @@ from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.launch.foreign_cpu import CpuReader, CpuReading
 from spectune.launch.launcher import RunningServer
+from spectune.launch.memory import MemoryReader, nothing_read
 from spectune.launch.readiness import wait_until_ready
 from spectune.launch.subprocess_launcher import SubprocessLauncher
 from spectune.testing.recording import RecordedEvents, free_port
@@ -69,6 +70,7 @@ def simulated_runner(  # noqa: PLR0913  (what tests vary)
     read_cpu: CpuReader = quiet_machine,
     adapter: EngineAdapter | None = None,
     is_shared: bool = False,
+    read_memory: MemoryReader = nothing_read,
 ) -> TrialRunner:
     """A runner that measures a trial of two levels in about two seconds, on a machine that seems quiet."""
     setup = TrialSetup(
@@ -83,6 +85,7 @@ def simulated_runner(  # noqa: PLR0913  (what tests vary)
         hang_s=hang_s,
         read_cpu=read_cpu,
         is_shared=is_shared,
+        read_memory=read_memory,
     )
     calls = TrialEvents(progress=events, keep_plans=events.keep_plans, keep_level=events.keep_level)
     return TrialRunner(setup, calls)

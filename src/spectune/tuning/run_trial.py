@@ -34,6 +34,7 @@ from spectune.errors import (
 )
 from spectune.launch.foreign_cpu import CpuReader, read_cpu
 from spectune.launch.launcher import Launcher, RunningServer
+from spectune.launch.memory import MemoryReader, MemoryWatch, nothing_read
 from spectune.launch.readiness import wait_until_ready
 from spectune.loadgen.usage_mode import find_load_target
 from spectune.metrics.foreign_traffic import foreign_requests
@@ -65,6 +66,7 @@ class TrialSetup:
         hang_s: how long a server under load may give no event at all.
         read_cpu: tells CPU time, ours and all.
         is_shared: whether others may reach the server too, so that foreign requests are looked for.
+        read_memory: tells the serving machine's free memory.
     """
 
     adapter: EngineAdapter
@@ -78,6 +80,7 @@ class TrialSetup:
     hang_s: float = 20.0
     read_cpu: CpuReader = read_cpu
     is_shared: bool = False
+    read_memory: MemoryReader = nothing_read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,7 @@ class TrialRunner:
         self._events = events
         self._book = PlanBook(setup.pool, setup.concurrency, plans, events.keep_plans)
         self._repeats = RepeatPolicy()
+        self._memory = MemoryWatch(setup.read_memory, setup.clock)
         self._covariates: dict[str, str] = {}
 
     @property
@@ -193,7 +197,11 @@ class _Sitting:
     def run(self) -> TrialOutcome:
         """Starts the server, measures it, stops it whatever happens."""
         started_s = self._setup.clock.monotonic_s()
+        memory = self._runner._memory  # noqa: SLF001  (same module)
         try:
+            obstacle = memory.obstacle(self._trial.config.num_draft_tokens)
+            if obstacle:
+                return self._failed("memory_held", obstacle, log="")
             server = self._setup.launcher.start(
                 self._command, self._endpoint, name=self._name, file_text=self._file_text
             )
@@ -243,6 +251,7 @@ class _Sitting:
         effective = replace(read_effective(adapter, self._command, server), differs=self._differs)
         self._effective = effective
         self._runner._note_version(effective)  # noqa: SLF001  (same module)
+        self._runner._memory.note_ready(effective.config.num_draft_tokens)  # noqa: SLF001  (same module)
         self._events.progress.trial_ready(self._trial, effective, self._launch_s)
         generation = adapter.generation_request(model)
         target = find_load_target(

@@ -30,6 +30,7 @@ from spectune.domain.trial import (
 from spectune.engines.adapter import Prepared
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.launch.foreign_cpu import CpuReading
+from spectune.launch.memory import MemoryPlace
 from spectune.metrics.acceptance import setting_faults
 from spectune.metrics.summary import summarise_level
 from spectune.testing.recording import RecordedEvents, free_port
@@ -252,6 +253,29 @@ class Shrinking(EmbeddedAdapter):
         assert "out of memory" in log
         argv = command.argv[:-2] if self.cures else command.argv
         return Prepared(command=Command(argv=argv), notes=("--fraction 0.8 instead of 0.9",))
+
+
+def test_a_larger_setting_that_would_not_fit_is_not_started(tmp_path: Path) -> None:
+    free = [MemoryPlace(name="RAM", free_bytes=10, total_bytes=100)]
+    runner = simulated_runner(
+        simulated_command(), tmp_path, RecordedEvents(), concurrency=(1, 2), read_memory=lambda: tuple(free)
+    )
+    assert isinstance(runner(trial(OFF, 1)), Completed)
+    free[0] = MemoryPlace(name="RAM", free_bytes=0, total_bytes=10 << 30)
+    runner._memory._taken = {"RAM": 1 << 30}
+    outcome = runner(trial(CHAIN, 2))
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == "memory_held"
+    assert "1.0 GiB are free for a larger setting" in outcome.detail
+    assert not list(tmp_path.glob("trial-002*"))
+
+
+def test_out_of_memory_under_the_first_load_is_tried_once_more(tmp_path: Path) -> None:
+    events = RecordedEvents()
+    command = simulated_command("--sim-fault", "out-of-memory-after:4")
+    outcome = simulated_runner(command, tmp_path, events, adapter=Shrinking())(trial(OFF))
+    assert isinstance(outcome, Completed), outcome
+    assert outcome.effective.differs == "--fraction 0.8 instead of 0.9"
 
 
 def test_out_of_memory_is_tried_once_more_with_less_and_marked(tmp_path: Path) -> None:
