@@ -68,7 +68,7 @@ def find_baselines(history: StudyHistory, settings: Collection[SpecConfig]) -> B
 
 
 def _is_limited(done: list[Completed], settings: Collection[SpecConfig], highest: int) -> bool:
-    """Whether off or one of these settings runs, or may run, fewer at once than the highest level asks for."""
+    """Whether off or one of these settings runs, or may run, fewer at once than some level asks for."""
     limits = [
         o.effective.max_running_requests
         for o in done

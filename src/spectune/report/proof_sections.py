@@ -111,8 +111,11 @@ def schedule_section(answers: StudyAnswers) -> Section | None:
     found = answers.schedule
     if found is None or not found.measured:
         return None
-    head = ("requests", "tok/s", "÷ off", f"÷ {found.best_fixed.label}")
-    table = Table(head=head, rows=tuple(_schedule_row(level) for level in found.measured))
+    rows = tuple(_schedule_row(level) for level in found.measured)
+    head: tuple[str, ...] = ("requests", "tok/s", "÷ off", f"÷ {found.best_fixed.label}")
+    if found.best_fixed.is_off:
+        head, rows = head[:-1], tuple(row[:-1] for row in rows)
+    table = Table(head=head, rows=rows)
     verdict = f"{found.verdict[0].upper()}{found.verdict[1:]}: {schedule_why(found)}."
     blocks: list[Block] = [Paragraph(text=verdict), table]
     text = found.exported.get(answers.study.engine, "")
