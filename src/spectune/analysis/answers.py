@@ -11,7 +11,7 @@ from spectune.analysis.crossover import BreakEven, Crossover, find_break_even, f
 from spectune.analysis.launches import Arm
 from spectune.analysis.lossless import Lossless, check_lossless
 from spectune.analysis.noise import Noise
-from spectune.analysis.recommendation import Recommendation, recommend
+from spectune.analysis.recommendation import Recommendation, choose_setting, recommend
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleForms, answer_schedule
 from spectune.analysis.shortlist import shortlist
 from spectune.analysis.study_fit import StudyFit, fit_study
@@ -191,8 +191,9 @@ def answer(
         launch_args: the engine's flags for a setting.
         schedule_forms: each engine's own text for a schedule.
     """
-    fit, baselines = fit_study(history), find_baselines(history)
+    fit = fit_study(history)
     winners = find_winners(fit.levels, history.study.concurrency)
+    baselines = find_baselines(history, _that_matter(history, fit, winners))
     chosen = recommend(history, fit, baselines)
     trials = tuple(_trial_answer(outcome) for outcome in history.outcomes)
     return StudyAnswers(
@@ -213,6 +214,11 @@ def answer(
         cost=Cost(launches=history.launches, wall_s=history.wall_s, downtime_s=0.0),
         finished=history.finished,
     )
+
+
+def _that_matter(history: StudyHistory, fit: StudyFit, winners: tuple[Winner, ...]) -> set[SpecConfig]:
+    chosen = choose_setting(history.study, fit.levels)
+    return {winner.config for winner in winners} | ({chosen.config} if chosen is not None else set())
 
 
 def _schedule(

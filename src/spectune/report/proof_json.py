@@ -29,6 +29,7 @@ def proof_json(answers: StudyAnswers) -> dict[str, Json]:
         "break_even": {
             "concurrency": _pair(answers.break_even.concurrency),
             "why": answers.break_even.why,
+            "uncertain": list(answers.break_even.uncertain),
         },
         "schedule": None if answers.schedule is None else _schedule(answers.schedule),
         "lossless": _lossless(answers.lossless),

@@ -222,7 +222,7 @@ STUDY = {
             "cause": (Text(("capacity", "verification cost", "acceptance")), None),
         }
     ],
-    "break_even": {"concurrency": (Pair(int), None), "why": str},
+    "break_even": {"concurrency": (Pair(int), None), "why": str, "uncertain": [int]},
     "baselines": {"equal_limits": _COUNT, "own_capacity": _COUNT},
     "recommendation": (
         {
