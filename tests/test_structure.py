@@ -81,6 +81,7 @@ WITHOUT_UNIT_TEST = {
     "testing/recording.py": "used all over the tests",
     "testing/study_values.py": "used all over the tests",
     "testing/simulation.py": "used all over the tests",
+    "testing/proved_study.py": "used by tests/unit/report",
     "testing/records.py": "used all over the tests",
     "testing/simulated_front.py": "tests/unit/testing/test_simulated_server.py",
     "testing/result_schema.py": "tests/unit/report/test_study_json.py",

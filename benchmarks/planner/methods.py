@@ -18,7 +18,7 @@ from spectune.perfmodel.evidence import Cell, Evidence, Setting, SpeedRow
 from spectune.perfmodel.posterior import Posterior, sample
 from spectune.perfmodel.priors import Prior
 from spectune.planning.goals import Choice, per_level
-from spectune.planning.search import Finished, Situation, decide
+from spectune.planning.search import Finished, Launch, Situation, decide
 from spectune.planning.stopping import Budget
 
 Floats = NDArray[np.floating[Any]]
@@ -283,12 +283,15 @@ class Ours:
     name: str = "spectune"
 
     def propose(self, seen: Seen) -> Setting | None:
-        return self._decide(seen, self.tolerance)
+        """None too where only the baseline is missing: the search has its answer."""
+        step = self._decide(seen, self.tolerance)
+        return None if isinstance(step, Finished) or step.is_for_baseline else step.choice.setting
 
     def go_on(self, seen: Seen) -> Setting:
-        return self._decide(seen, -1.0) or seen.waiting[0]
+        step = self._decide(seen, -1.0)
+        return seen.waiting[0] if isinstance(step, Finished) else step.choice.setting
 
-    def _decide(self, seen: Seen, tolerance: float) -> Setting | None:
+    def _decide(self, seen: Seen, tolerance: float) -> Launch | Finished:
         launched = tuple(Choice(setting=s) for s in seen.launched)
         situation = Situation(
             evidence=seen.evidence(),
@@ -299,8 +302,7 @@ class Ours:
             needs_off=tolerance >= 0,
         )
         rng = np.random.default_rng(self.seed)
-        step = decide(situation, prior=self.prior, budget=Budget(tolerance=tolerance), rng=rng)
-        return None if isinstance(step, Finished) else step.choice.setting
+        return decide(situation, prior=self.prior, budget=Budget(tolerance=tolerance), rng=rng)
 
     def predict(self, seen: Seen, cells: Sequence[Cell]) -> tuple[Floats, Floats, Floats] | None:
         return self.posterior(seen, cells).quantiles(0.8)

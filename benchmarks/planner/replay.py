@@ -1,13 +1,13 @@
 """Replays published tables as servers: a launch measures every level and carries the tables' noise."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from benchmarks.planner.load_tables import PublishedTable
 from benchmarks.planner.methods import Grid, Method, Seen, recommend
-from spectune.perfmodel.evidence import Setting, SpeedRow
+from spectune.perfmodel.evidence import Cell, Setting, SpeedRow
 
 LAUNCH_SD = 0.008  # published repeats of one setting: 1.8 % apart
 CELL_SD = 0.010
@@ -21,13 +21,16 @@ class Run:
     Attributes:
         regret: worst loss over levels of its recommendation after each launch, from the first.
         measured_regret: the same when only measured settings may be recommended.
-        stopped_after: launches it would have stopped after; all of them if it never stops by itself.
+        stopped_after: launches it would have stopped after, off among them, which no answer goes without: it
+            is the baseline; all of them if it never stops by itself.
+        regret_at_stop: loss of the answer it stops with, measured settings only.
         threshold: loss that counts as found: 1 %, or what the noisy winners of the whole grid lose if more.
     """
 
     regret: tuple[float, ...]
     measured_regret: tuple[float, ...]
     stopped_after: int
+    regret_at_stop: float
     threshold: float
 
     def launches_until_good(self, *, only_measured: bool) -> int:
@@ -35,11 +38,6 @@ class Run:
         losses = self.measured_regret if only_measured else self.regret
         bad = [i for i, loss in enumerate(losses) if loss > self.threshold]
         return (bad[-1] if bad else -1) + 2
-
-    @property
-    def regret_at_stop(self) -> float:
-        """Loss of the answer it stops with, measured settings only."""
-        return self.measured_regret[self.stopped_after - 1]
 
 
 def replay(table: PublishedTable, method: Method, seed: int) -> Run:
@@ -50,12 +48,13 @@ def replay(table: PublishedTable, method: Method, seed: int) -> Run:
     rows: list[SpeedRow] = []
     launched: list[Setting] = []
     regret, measured = [], []
-    stopped_after = 0
+    stopped_after, regret_at_stop = 0, 0.0
     while len(launched) < len(table.settings):
         seen = Seen(table=table, rows=tuple(rows), launched=tuple(launched))
         setting = method.propose(seen)
         if setting is None:
-            stopped_after = stopped_after or len(launched)
+            if not stopped_after:
+                stopped_after, regret_at_stop = _stopped(method, seen, speeds)
             setting = method.go_on(seen)
         launched.append(setting)
         rows += [SpeedRow(cell=c, output_tps=float(y)) for c, y in speeds.items() if c.setting == setting]
@@ -67,8 +66,17 @@ def replay(table: PublishedTable, method: Method, seed: int) -> Run:
         regret=tuple(regret),
         measured_regret=tuple(measured),
         stopped_after=stopped_after or len(launched),
+        regret_at_stop=regret_at_stop if stopped_after else measured[-1],
         threshold=max(GOOD, worst_loss(table, recommend(Grid(), everything))),
     )
+
+
+def _stopped(method: Method, seen: Seen, speeds: Mapping[Cell, float]) -> tuple[int, float]:
+    """Launches and loss of the answer when the search ends here; off is measured for it if it was not."""
+    off = tuple(s for s in seen.waiting if s.is_off)
+    rows = tuple(SpeedRow(cell=c, output_tps=float(y)) for c, y in speeds.items() if c.setting in off)
+    final = replace(seen, rows=(*seen.rows, *rows), launched=(*seen.launched, *off))
+    return len(final.launched), worst_loss(seen.table, recommend(method, final, only_measured=True))
 
 
 def worst_loss(table: PublishedTable, answer: dict[int, Setting]) -> float:

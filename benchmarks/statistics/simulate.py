@@ -22,6 +22,14 @@ from spectune.analysis.noise import PRIOR_NOISE
 from spectune.analysis.study_fit import StudyFit, fit_study
 from spectune.analysis.winners import Winner, find_winners
 
+COLUMNS = (
+    "method",
+    "studies with a wrong decided winner",
+    "levels with one",
+    "gaps ≥ 5 % decided",
+    "all decided",
+    "mean loss of winners",
+)
 HERE = Path(__file__).parent
 TIE = 0.01
 WIDE_GAP = 0.05
@@ -73,17 +81,19 @@ class Score:
 def naive(searched: StudyFit, _confirmed: StudyFit) -> tuple[Winner, ...]:
     """One launch each and the noise of prompts alone."""
     found = {level: fit_level(cells, NAIVE) for level, cells in searched.cells.items()}
-    return find_winners({level: fit for level, fit in found.items() if fit is not None}, LEVELS)
+    return find_winners(
+        {level: fit for level, fit in found.items() if fit is not None}, tuple(searched.levels)
+    )
 
 
 def search_only(searched: StudyFit, _confirmed: StudyFit) -> tuple[Winner, ...]:
     """The analysis before anything was launched again."""
-    return find_winners(searched.levels, LEVELS)
+    return find_winners(searched.levels, tuple(searched.levels))
 
 
 def with_confirmation(_searched: StudyFit, confirmed: StudyFit) -> tuple[Winner, ...]:
     """The analysis of search and confirmation."""
-    return find_winners(confirmed.levels, LEVELS)
+    return find_winners(confirmed.levels, tuple(confirmed.levels))
 
 
 METHODS: dict[str, Method] = {
@@ -93,9 +103,11 @@ METHODS: dict[str, Method] = {
 }
 
 
-def judge_study(seed: int, *, noises: Noises, rounds: int) -> dict[str, tuple[Verdict, ...]]:
+def judge_study(
+    seed: int, *, noises: Noises, rounds: int = 1, levels: tuple[int, ...] = LEVELS
+) -> dict[str, tuple[Verdict, ...]]:
     """Every method's verdicts on one drawn study."""
-    maker = StudyMaker(seed, noises)
+    maker = StudyMaker(seed, noises, levels)
     history = maker.search()
     searched, confirmed = fit_study(history), fit_study(maker.confirm(history, rounds))
     return {name: _verdicts(method(searched, confirmed), maker.truth) for name, method in METHODS.items()}
@@ -154,7 +166,7 @@ def _table(launch: float, scores: dict[str, Score]) -> str:
     lines = [
         f"### True launch noise {launch:.1%}",
         "",
-        "| method | studies with a wrong decided winner | levels with one | gaps ≥ 5 % decided | all decided | mean loss of winners |",
+        "| " + " | ".join(COLUMNS) + " |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, found in scores.items():

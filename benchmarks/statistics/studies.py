@@ -65,12 +65,13 @@ class Truth:
 class StudyMaker:
     """Draws one study: its truth, its search, and its confirmation."""
 
-    def __init__(self, seed: int, noises: Noises) -> None:
+    def __init__(self, seed: int, noises: Noises, levels: tuple[int, ...] = LEVELS) -> None:
+        self._levels = levels
         self._rng = np.random.default_rng(seed)
         self._noises = noises
         self._trial = 0
         self._prompts: dict[tuple[int, Part], tuple[Floats, Floats]] = {}
-        self._speeds = {level: self._draw_speeds(level) for level in LEVELS}
+        self._speeds = {level: self._draw_speeds(level) for level in levels}
         best = {level: max(speeds.values()) for level, speeds in self._speeds.items()}
         self.truth = Truth(
             losses={
@@ -81,14 +82,17 @@ class StudyMaker:
 
     def search(self) -> StudyHistory:
         """One launch of every setting, all levels."""
-        trials = (self._launch(config, "setting", [("search", c) for c in LEVELS]) for config in SETTINGS)
-        return make_history(make_study(concurrency=LEVELS), tuple(trials))
+        trials = (
+            self._launch(config, "setting", [("search", c) for c in self._levels]) for config in SETTINGS
+        )
+        return make_history(make_study(concurrency=self._levels), tuple(trials))
 
     def confirm(self, history: StudyHistory, rounds: int = 1) -> StudyHistory:
         """The finalists launched again: fresh prompts at every level, the search's at one as anchor."""
         found = shortlist(history)
         finalists = [config for config in (found.recommended, *found.rivals) if config is not None]
-        cells: list[tuple[Part, int]] = [("search", LEVELS[0]), *(("fresh", level) for level in LEVELS)]
+        cells: list[tuple[Part, int]] = [("search", self._levels[len(self._levels) // 2])]
+        cells += [("fresh", level) for level in self._levels]
         again = (self._launch(config, "confirm", cells) for _ in range(rounds) for config in finalists)
         return replace(history, outcomes=(*history.outcomes, *again))
 

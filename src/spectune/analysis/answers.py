@@ -9,9 +9,10 @@ from spectune.analysis.caveats import Caveat, find_caveats
 from spectune.analysis.comparison import LevelFit
 from spectune.analysis.crossover import BreakEven, Crossover, find_break_even, find_crossovers
 from spectune.analysis.launches import Arm
+from spectune.analysis.levers import LeverAnswer, answer_levers
 from spectune.analysis.lossless import Lossless, check_lossless
 from spectune.analysis.noise import Noise
-from spectune.analysis.recommendation import Recommendation, recommend
+from spectune.analysis.recommendation import Recommendation, choose_setting, recommend
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleForms, answer_schedule
 from spectune.analysis.shortlist import shortlist
 from spectune.analysis.study_fit import StudyFit, fit_study
@@ -26,6 +27,7 @@ from spectune.domain.trial import (
     Failed,
     Infeasible,
     Trial,
+    TrialId,
     TrialOutcome,
     UnfinishedTrial,
     Void,
@@ -87,20 +89,37 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speedup:
-    """A setting beside both baselines at one level.
+class ArmLevel:
+    """What ran, at one level, over all its launches.
 
     Attributes:
-        config: the setting.
         concurrency: the level.
-        over_off: tokens/s ÷ those of off at its own capacity; None where that was not measured.
-        equal_limits: tokens/s ÷ those of off at equal limits; None where that was not measured.
+        output_tps: tokens/s on the search's prompts.
+        speedup_over_off: ÷ those of off at its own capacity; None where that was not measured.
+        speedup_equal_limits: ÷ those of off at equal limits; None where that was not measured.
+        disturbed: whether other processes took part of the machine in any of its launches.
     """
 
-    config: SpecConfig
     concurrency: int
-    over_off: float | None
-    equal_limits: float | None
+    output_tps: float
+    speedup_over_off: float | None
+    speedup_equal_limits: float | None
+    disturbed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmAnswer:
+    """What ran: a setting, off with a lever, or a schedule.
+
+    Attributes:
+        arm: what its servers were told.
+        trials: its launches that count, in order.
+        levels: by ascending concurrency, refined ones included.
+    """
+
+    arm: Arm
+    trials: tuple[TrialId, ...]
+    levels: tuple[ArmLevel, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +135,10 @@ class StudyAnswers:
         crossovers: where the winner changes.
         break_even: where the best speculation stops beating off.
         baselines: the trials of off that speedups are told against.
-        speedups: of every setting at every level it was measured at.
+        arms: everything that was measured, in order of its first launch.
         recommendation: None when no setting was measured at every level.
         schedule: steps by batch size, measured or suggested; None where one setting wins everywhere.
+        levers: what capacity flags tried beside a setting are worth.
         lossless: whether speculation changes greedy answers.
         noise: what the study's figures vary by.
         caveats: signs that a figure should not be trusted.
@@ -134,14 +154,27 @@ class StudyAnswers:
     crossovers: tuple[Crossover, ...]
     break_even: BreakEven
     baselines: Baselines
-    speedups: tuple[Speedup, ...]
+    arms: tuple[ArmAnswer, ...]
     recommendation: Recommendation | None
     schedule: ScheduleAnswer | None
+    levers: tuple[LeverAnswer, ...]
     lossless: Lossless
     noise: Noise
     caveats: tuple[Caveat, ...]
     cost: Cost
     finished: str
+
+    def equal_limits_speedup(self, winner: Winner) -> float | None:
+        """The winner's tokens/s ÷ those of off at equal limits; None where that was not measured."""
+        levels = (
+            level
+            for answer in self.arms
+            if answer.arm == Arm(config=winner.config)
+            for level in answer.levels
+        )
+        return next(
+            (level.speedup_equal_limits for level in levels if level.concurrency == winner.concurrency), None
+        )
 
 
 def no_forms(_config: SpecConfig, _schedule: Schedule) -> Mapping[str, str]:
@@ -161,8 +194,9 @@ def answer(
         launch_args: the engine's flags for a setting.
         schedule_forms: each engine's own text for a schedule.
     """
-    fit, baselines = fit_study(history), find_baselines(history)
+    fit = fit_study(history)
     winners = find_winners(fit.levels, history.study.concurrency)
+    baselines = find_baselines(history, _that_matter(history, fit, winners))
     chosen = recommend(history, fit, baselines)
     trials = tuple(_trial_answer(outcome) for outcome in history.outcomes)
     return StudyAnswers(
@@ -174,15 +208,21 @@ def answer(
         crossovers=find_crossovers(winners, fit.levels),
         break_even=find_break_even(fit.levels),
         baselines=baselines,
-        speedups=_speedups(fit, baselines),
+        arms=_arms(fit, baselines),
         recommendation=chosen and replace(chosen, launch_args=launch_args(chosen.config)),
         schedule=_schedule(history, fit, chosen, schedule_forms),
+        levers=() if chosen is None else answer_levers(history, fit, chosen.config, chosen.mix),
         lossless=check_lossless(history, fit.measured),
         noise=fit.noise,
         caveats=find_caveats(history, fit.measured),
         cost=Cost(launches=history.launches, wall_s=history.wall_s, downtime_s=0.0),
         finished=history.finished,
     )
+
+
+def _that_matter(history: StudyHistory, fit: StudyFit, winners: tuple[Winner, ...]) -> set[SpecConfig]:
+    chosen = choose_setting(history.study, fit.levels)
+    return {winner.config for winner in winners} | ({chosen.config} if chosen is not None else set())
 
 
 def _schedule(
@@ -195,13 +235,27 @@ def _schedule(
     return found and replace(found, exported=forms(found.config, found.schedule))
 
 
-def _speedups(fit: StudyFit, baselines: Baselines) -> tuple[Speedup, ...]:
-    return tuple(_speedup(one, config, baselines) for one in fit.levels.values() for config in one.settings)
+def _arms(fit: StudyFit, baselines: Baselines) -> tuple[ArmAnswer, ...]:
+    arms = dict.fromkeys(cell.arm for cell in fit.measured)
+    return tuple(
+        ArmAnswer(
+            arm=arm,
+            trials=tuple(dict.fromkeys(cell.trial for cell in fit.measured if cell.arm == arm)),
+            levels=tuple(_arm_level(one, arm, baselines) for one in fit.levels.values() if one.has(arm)),
+        )
+        for arm in arms
+    )
 
 
-def _speedup(fit: LevelFit, config: SpecConfig, baselines: Baselines) -> Speedup:
-    over_off, equal_limits = baselines.speedups(fit, Arm(config=config))
-    return Speedup(config=config, concurrency=fit.concurrency, over_off=over_off, equal_limits=equal_limits)
+def _arm_level(fit: LevelFit, arm: Arm, baselines: Baselines) -> ArmLevel:
+    over_off, equal_limits = baselines.speedups(fit, arm)
+    return ArmLevel(
+        concurrency=fit.concurrency,
+        output_tps=fit.tps(arm),
+        speedup_over_off=over_off,
+        speedup_equal_limits=equal_limits,
+        disturbed=any(cell.summary.disturbed for cell in fit.cells_of(arm)),
+    )
 
 
 def _trial_answer(outcome: TrialOutcome) -> TrialAnswer:

@@ -100,6 +100,17 @@ def arm_of(trial: Trial) -> Arm:
     return Arm(config=trial.config, lever=trial.lever, schedule=trial.schedule)
 
 
+def capacities(history: StudyHistory) -> dict[SpecConfig, int]:
+    """Most sequences each fixed setting runs at once, where its server said so."""
+    return {
+        outcome.trial.config: outcome.effective.max_running_requests
+        for outcome in history.outcomes
+        if isinstance(outcome, Completed)
+        and arm_of(outcome.trial).is_setting
+        and outcome.effective.max_running_requests is not None
+    }
+
+
 def by_level(cells: Iterable[MeasuredLevel]) -> dict[int, LevelCells]:
     """The cells of each level of constant load, by ascending concurrency."""
     return _grouped(cell for cell in cells if cell.part != "ramp")

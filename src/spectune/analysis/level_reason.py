@@ -4,7 +4,7 @@ tokens/s = mean running sequences × tokens per step ÷ step time, all three mea
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectune.analysis.baselines import Baselines
 from spectune.analysis.comparison import LevelFit
@@ -30,6 +30,7 @@ class LevelReason:
         off_running: those of off; None where unknown.
         ttft_s: median time to the first token; None where unknown.
         off_ttft_s: that of off; None where unknown.
+        capacity: most sequences the setting runs at once; None where its server did not say.
     """
 
     concurrency: int
@@ -44,6 +45,7 @@ class LevelReason:
     off_running: float | None = None
     ttft_s: float | None = None
     off_ttft_s: float | None = None
+    capacity: int | None = None
 
     @property
     def extra_step_share(self) -> float | None:
@@ -54,11 +56,16 @@ class LevelReason:
 
 
 def reasons(
-    fits: Fits, config: SpecConfig, others: Collection[SpecConfig], baselines: Baselines
+    fits: Fits,
+    config: SpecConfig,
+    others: Collection[SpecConfig],
+    baselines: Baselines,
+    capacity: int | None = None,
 ) -> tuple[LevelReason, ...]:
     """The setting's reasons at every level at which all others were measured too."""
     common = [fit for _, fit in sorted(fits.items()) if set(others) <= set(fit.settings)]
-    return tuple(_reason(fit, config, others, baselines) for fit in common)
+    found = (_reason(fit, config, others, baselines) for fit in common)
+    return tuple(replace(reason, capacity=capacity) for reason in found)
 
 
 def _reason(

@@ -8,14 +8,14 @@ may be recommended: what the search found best of several is partly the luckiest
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from spectune.analysis.baselines import Baselines
 from spectune.analysis.comparison import TIE_SHARE
 from spectune.analysis.confirmation import Confirmation, confirm
 from spectune.analysis.latency_limits import LimitCheck, check_limits
-from spectune.analysis.launches import Arm
+from spectune.analysis.launches import Arm, capacities
 from spectune.analysis.level_reason import LevelReason, reasons
 from spectune.analysis.mix import Mix, mean_log_speed, mix_of
 from spectune.analysis.study_fit import StudyFit, fit_study, of_search
@@ -95,13 +95,13 @@ def recommend(history: StudyHistory, fit: StudyFit, baselines: Baselines) -> Rec
     if again:
         searched = choose_setting(study, fit_study(of_search(history)).levels) or chosen
     limits = check_limits(fit.levels, study.proof.slo, mix.weights)
-    config, tellable = chosen.config, tuple(chosen.means)
+    config, capacity = chosen.config, capacities(history)
     return Recommendation(
         config=config,
         launch_args=(),
-        levels=reasons(fit.levels, config, tellable, baselines),
+        levels=reasons(fit.levels, config, tuple(chosen.means), baselines, capacity.get(config)),
         is_tie_rule=chosen.is_tie_rule,
-        alternative=_alternative(fit.levels, chosen, baselines),
+        alternative=_alternative(fit.levels, chosen, baselines, capacity),
         mix=mix,
         confirmation=confirm(fit, fresh, Arm(config=config), mix),
         instead_of=None if searched.config == config else searched.config,
@@ -150,7 +150,9 @@ def _has_all(fits: Fits, config: SpecConfig, mix: Mix) -> bool:
     return all(level in fits and config in fits[level].settings for level in mix.weights)
 
 
-def _alternative(fits: Fits, chosen: Choice, baselines: Baselines) -> Alternative | None:
+def _alternative(
+    fits: Fits, chosen: Choice, baselines: Baselines, capacity: Mapping[SpecConfig, int]
+) -> Alternative | None:
     others = [config for config in chosen.means if config.is_off != chosen.config.is_off]
     if not others:
         return None
@@ -158,5 +160,5 @@ def _alternative(fits: Fits, chosen: Choice, baselines: Baselines) -> Alternativ
     return Alternative(
         config=config,
         mean_ratio=math.exp(chosen.means[config] - chosen.means[chosen.config]),
-        levels=reasons(fits, config, tuple(chosen.means), baselines),
+        levels=reasons(fits, config, tuple(chosen.means), baselines, capacity.get(config)),
     )

@@ -7,6 +7,7 @@ changes and the schedule come from everything measured so far, so that refined l
 import math
 
 from spectune.analysis.crossover import Crossover, find_crossovers
+from spectune.analysis.launches import capacities
 from spectune.analysis.recommendation import choose_setting
 from spectune.analysis.study_fit import fit_study, of_search
 from spectune.analysis.winners import Winner, find_winners
@@ -14,7 +15,6 @@ from spectune.domain.schedule import Schedule, ScheduleRange
 from spectune.domain.shortlist import Shortlist
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.study import StudyHistory
-from spectune.domain.trial import Completed
 
 
 def shortlist(history: StudyHistory) -> Shortlist:
@@ -32,7 +32,7 @@ def shortlist(history: StudyHistory) -> Shortlist:
         recommended=recommended,
         rivals=tuple(config for config in dict.fromkeys(wanted) if config != recommended),
         crossings=tuple((c.from_config, c.to_config, c.low, c.high) for c in crossovers),
-        schedule=make_schedule(winners, crossovers, _capacities(history)),
+        schedule=make_schedule(winners, crossovers, capacities(history)),
     )
 
 
@@ -76,14 +76,3 @@ def round_down_middle(low: int, high: int) -> int:
     (8, 1, 22)
     """
     return max(low, math.isqrt(low * high))
-
-
-def _capacities(history: StudyHistory) -> dict[SpecConfig, int]:
-    return {
-        outcome.trial.config: outcome.effective.max_running_requests
-        for outcome in history.outcomes
-        if isinstance(outcome, Completed)
-        and not outcome.trial.lever
-        and outcome.trial.schedule is None
-        and outcome.effective.max_running_requests is not None
-    }

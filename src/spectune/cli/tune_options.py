@@ -38,7 +38,7 @@ DEFAULT_TOLERANCE = 0.005
 NEWEST = "last"
 _QUESTION = (
     "engine", "model", "workload", "concurrency", "seed", "num_steps", "method", "methods", "topk",
-    "num_draft_tokens",
+    "num_draft_tokens", "lever",
 )  # fmt: skip
 _EFFORT = ("search", "tolerance", "max_launches", "max_downtime")
 
@@ -67,6 +67,7 @@ class TuneOptions:
         methods: to try one after the other; empty takes the serve command's own, else what it offers.
         topk: branches per draft step.
         num_draft_tokens: for topk > 1; None takes the engine's rule.
+        levers: capacity flags to try beside the command's own.
         json_file: where the JSON goes, "-" for stdout; "" for nowhere.
         report_file: where the Markdown goes; "" for nowhere.
         store_file: the study store; "" for the default one.
@@ -89,6 +90,7 @@ class TuneOptions:
     methods: tuple[str, ...]
     topk: int
     num_draft_tokens: int | None
+    levers: tuple[str, ...]
     json_file: str
     report_file: str
     store_file: str
@@ -117,6 +119,7 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
         methods=_methods(found),
         topk=_count(found.topk, "--topk", 1) or 1,
         num_draft_tokens=_count(found.num_draft_tokens, "--num-draft-tokens", 1),
+        levers=tuple(dict.fromkeys(found.lever or ())),
         json_file=found.json or "",
         report_file=found.report or "",
         store_file=found.store or "",
@@ -164,6 +167,10 @@ def _parser() -> Parser:
     space.add_argument("--methods", metavar="LIST", help="several, such as eagle,ngram; off is launched once")
     space.add_argument("--topk", metavar="N", help="branches per draft step (default 1, a chain)")
     space.add_argument("--num-draft-tokens", metavar="N", help="with --topk > 1: tokens verified per step")
+    space.add_argument(
+        "--lever", metavar="FLAGS", action="append",
+        help="capacity flags to try as well, such as '--max-running-requests 24'; may be given again",
+    )  # fmt: skip
     _add_effort(parser.add_argument_group("effort"))
     add_proof_arguments(parser.add_argument_group("proof"))
     service = parser.add_argument_group("a systemd service or a container instead of a SERVE COMMAND")
@@ -264,6 +271,8 @@ def _search(found: argparse.Namespace) -> SearchRule:
         raise ConfigError(
             "--search model: `topk is 1` must hold; leave --search out to try every tree asked for."
         )
+    if kind == "grid" and found.lever:
+        raise ConfigError("--lever: `it belongs to --search model` must hold; ask for that as well.")
     tolerance, downtime = found.tolerance, found.max_downtime
     return SearchRule(
         kind=kind,

@@ -21,6 +21,8 @@ class SearchSpace:
         num_draft_tokens: for topk > 1, tokens verified per step; None takes the engine's rule.
         is_exhaustive: whether every value must be tried, wherever the optimum lies.
         more_methods: further methods, searched after the first one.
+        probe_topk: branches of the one tree that is tried beside the best chain; None for none.
+        levers: capacity flags tried beside the command's own (""), such as "--max-running-requests 16".
     """
 
     method: str
@@ -29,6 +31,8 @@ class SearchSpace:
     num_draft_tokens: int | None = None
     is_exhaustive: bool = False
     more_methods: tuple[str, ...] = ()
+    probe_topk: int | None = None
+    levers: tuple[str, ...] = ("",)
 
     def __post_init__(self) -> None:
         """Checks the space; raises ConfigError."""
@@ -40,6 +44,11 @@ class SearchSpace:
             raise ConfigError(
                 f"space: `no method twice` must hold, got {self.method} and {self.more_methods}."
             )
+
+        if self.probe_topk is not None and self.probe_topk < 2:
+            raise ConfigError(f"space: `probe_topk >= 2` must hold, got {self.probe_topk}.")
+        if len(set(self.levers)) != len(self.levers) or "" not in self.levers:
+            raise ConfigError(f'space: `levers without repeats, "" among them` must hold, got {self.levers}.')
 
     @property
     def num_settings(self) -> int:

@@ -6,6 +6,10 @@ Without the model's shape only the form of the laws in capacity.py is known:
     linear       N = p − q·D                                reserve_first
     reciprocal   1 ÷ N = p + q·D                            joint_solve, shared_pages
 
+Under other capacity flags (a lever) nothing is known before a launch with them. A flag that names a limit V
+either cuts, N' = min(N, V), or frees what was reserved for requests that never ran, N' = V; any other flag
+leaves N as it is or makes room for half as many again.
+
 Symbols: N requests that run at once; D draft tokens, root included; p, q fitted. One read-back leaves q
 open: it is then taken from published servers (26, 21, 17 requests at 2, 3, 4 draft tokens; 5 or 1 slots
 per request).
@@ -13,12 +17,15 @@ per request).
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from spectune.perfmodel.evidence import CapacityCurve
 
 READBACK_SD = 0.6  # requests; floors hide up to one
+MAX_CURVES = 8  # joint hypotheses kept
+_LIMIT_FLAGS = ("--max-running-requests", "--max-num-seqs", "--parallel", "-np")
 _LINEAR_END = 7.8  # draft tokens that would leave no request: 26, 21, 17 at 2, 3, 4
 _ONE_POINT = (
     ("constant", 0.5, None),
@@ -57,6 +64,65 @@ def believed_curves(
             weight += curves[running].weight  # noqa: PLW2901  (two laws that say the same)
         curves[running] = CapacityCurve(law=law, weight=weight, running=running)
     return tuple(curves.values())
+
+
+def curves_under(
+    readbacks: Mapping[str, Mapping[int, int]], draft_tokens: Sequence[int]
+) -> tuple[CapacityCurve, ...]:
+    """Hypotheses about capacity under every lever together; levers not read back are guessed.
+
+    Args:
+        readbacks: requests that ran at once, by lever ("" for the command's own flags) and draft tokens.
+        draft_tokens: where it is wanted.
+    """
+    joint = believed_curves(readbacks.get("", {}), draft_tokens)
+    for lever in readbacks:
+        if not lever:
+            continue
+        read = believed_curves(readbacks[lever], draft_tokens, lever=lever)
+        pairs = [(own, other) for own in joint for other in (read or _guessed(lever, own))]
+        joint = tuple(sorted(map(_joined, pairs), key=lambda c: (-c.weight, c.law))[:MAX_CURVES])
+    return joint
+
+
+def named_limit(lever: str) -> int | None:
+    """Running requests that a lever asks for, or None where it is another flag.
+
+    >>> named_limit("--max-running-requests 16"), named_limit("--mem-fraction-static 0.9")
+    (16, None)
+    """
+    words = lever.replace("=", " ").split()
+    for flag, value in pairwise(words):
+        if flag in _LIMIT_FLAGS and value.isdigit() and int(value) > 0:
+            return int(value)
+    return None
+
+
+def _guessed(lever: str, own: CapacityCurve) -> tuple[CapacityCurve, ...]:
+    limit = named_limit(lever)
+    options: tuple[tuple[str, float, Callable[[int], int]], ...] = (
+        ("as before", 0.4, lambda requests: requests),
+        ("half more", 0.6, lambda requests: requests + requests // 2),
+    )
+    if limit is not None:
+        options = (("cut", 0.5, lambda requests: min(requests, limit)), ("freed", 0.5, lambda _: limit))
+    return tuple(
+        CapacityCurve(
+            law=law,
+            weight=weight,
+            running=tuple((lever, tokens, change(n)) for name, tokens, n in own.running if not name),
+        )
+        for law, weight, change in options
+    )
+
+
+def _joined(pair: tuple[CapacityCurve, CapacityCurve]) -> CapacityCurve:
+    own, other = pair
+    return CapacityCurve(
+        law=f"{own.law}, {other.law}",
+        weight=own.weight * other.weight,
+        running=(*own.running, *other.running),
+    )
 
 
 def _laws_through_one(point: tuple[int, int]) -> list[tuple[str, float, Curve]]:

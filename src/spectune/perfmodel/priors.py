@@ -71,19 +71,19 @@ START_PRIOR = Prior(
     ),
 )
 
-# From every table in benchmarks/planner/tables but the excluded ones; `python -m benchmarks.planner.priors`
-# prints it.
+# Acceptance from published acceptance curves, the rest from every table in benchmarks/planner/tables but the
+# excluded ones; `python -m benchmarks.planner.priors` prints it.
 DEFAULT_PRIOR = Prior(
-    cost_mean=(-5.0, 0.14, 3.03, -4.33, -5.18, -2.66, -0.1),
-    cost_sd=(1.5, 1.22, 1.03, 1.08, 1.32, 1.04, 0.08),
-    acceptance_mean=(1.44, -3.36),
-    acceptance_sd=(0.69, 0.68),
+    cost_mean=(-5.0, 0.17, 3.05, -4.33, -5.22, -2.54, -0.1),
+    cost_sd=(1.5, 1.23, 1.03, 1.1, 1.29, 1.05, 0.08),
+    acceptance_mean=(1.68, -2.91),
+    acceptance_sd=(0.58, 0.95),
     scales=EffectScales(
-        level=0.0579,
-        text=0.0755,
-        smooth=0.0411,
+        level=0.0575,
+        text=0.0746,
+        smooth=0.0441,
         off=0.06,
-        setting=0.0042,
+        setting=0.0043,
         launch=0.008,
         cell=0.0110,
         noise=0.0110,

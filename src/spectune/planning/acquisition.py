@@ -75,21 +75,54 @@ def worth_of(
         candidate: what might be measured next.
         known: cells measured so far.
     """
-    read = readings(posterior, (candidate.choice,), candidate.concurrency)
-    then = known | {
-        cell
-        for cell in posterior.cells
-        if choice_of(cell) == candidate.choice and cell.concurrency in candidate.concurrency
-    }
+    draws = [utility(posterior, goal, choices) for goal in goals]
     values = [
-        value_of_reading(
-            utility(posterior, goal, choices),
-            read,
-            Allowed(now=settled(goal, choices, known), after=settled(goal, choices, then)),
-        )
-        for goal in goals
+        value_for(posterior, (goal, choices), one, (candidate,), known)
+        for goal, one in zip(goals, draws, strict=True)
     ]
     return Worth(candidate=candidate, value=float(np.mean(values)))
+
+
+def value_for(
+    posterior: Posterior,
+    question: tuple[Goal, Sequence[Choice]],
+    draws: Floats,
+    candidates: Sequence[Candidate],
+    known: frozenset[Cell],
+) -> float:
+    """Knowledge gradient of measuring all candidates, for one goal.
+
+    Args:
+        posterior: draws of every goal's cells.
+        question: the goal, and the choices that are columns of `draws`.
+        draws: utility of each choice, [draws, choices].
+        candidates: what might be measured together.
+        known: cells measured so far.
+    """
+    goal, choices = question
+    places = [i for i, cell in enumerate(posterior.cells) if any(is_read(cell, c) for c in candidates)]
+    now = settled(goal, choices, known)
+    then = settled(goal, choices, known | {posterior.cells[i] for i in places})
+    return value_of_reading(
+        draws,
+        posterior.measured[:, _telling(posterior, goal, places)],
+        Allowed(now=now, after=tuple(sorted({*now, *then}))),
+    )
+
+
+def is_read(cell: Cell, candidate: Candidate) -> bool:
+    """Whether measuring the candidate reads the cell."""
+    return choice_of(cell) == candidate.choice and cell.concurrency in candidate.concurrency
+
+
+def _telling(posterior: Posterior, goal: Goal, places: Sequence[int]) -> list[int]:
+    """The readings that bear on a goal: those of its own levels, or all where there are none."""
+    own = [
+        i
+        for i in places
+        if posterior.cells[i].workload == goal.workload and posterior.cells[i].concurrency in goal.concurrency
+    ]
+    return own or list(places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a study wants to be good at: one level, a weighted mix of levels, or speed within a latency limit."""
+"""What a study wants to be good at: one level, a weighted mix of levels, or speed within latency limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,12 +30,15 @@ class Goal:
         weights: (concurrency, share of time), shares positive.
         workload: text it is asked for.
         min_request_tps: least tokens per second of one request at every level; 0 for no limit.
+        floors: (choice, or None for all others; level; least tokens per second of all requests): what a
+            latency limit asks of each choice.
     """
 
     name: str
     weights: tuple[tuple[int, float], ...]
     workload: str = ""
     min_request_tps: float = 0.0
+    floors: tuple[tuple["Choice | None", int, float], ...] = ()
 
     def __post_init__(self) -> None:
         """Checks the weights; raises ConfigError."""
@@ -46,6 +49,11 @@ class Goal:
     def concurrency(self) -> tuple[int, ...]:
         """Levels it looks at."""
         return tuple(level for level, _ in self.weights)
+
+    def floor(self, choice: "Choice", level: int) -> float:
+        """Least tokens per second of all requests that keeps the limits; 0 where there is none."""
+        by_choice = {one: tps for one, at, tps in self.floors if at == level}
+        return max(self.min_request_tps * level, by_choice.get(choice, by_choice.get(None, 0.0)))
 
 
 def per_level(levels: Sequence[int], workload: str = "") -> tuple[Goal, ...]:
@@ -81,10 +89,19 @@ def settled(goal: Goal, choices: Sequence[Choice], known: frozenset[Cell]) -> tu
     return fully or tuple(i for i, choice in enumerate(choices) if choice in places)
 
 
+def is_measured(goal: Goal, known: frozenset[Cell]) -> bool:
+    """Whether some choice was measured at every level of the goal."""
+    places: dict[Choice, set[int]] = {}
+    for cell in known:
+        if cell.workload == goal.workload:
+            places.setdefault(choice_of(cell), set()).add(cell.concurrency)
+    return any(set(goal.concurrency) <= levels for levels in places.values())
+
+
 def utility(posterior: Posterior, goal: Goal, choices: Sequence[Choice]) -> Floats:
     """Weighted mean log speed of each choice, [draws, choices]; lowered where a limit is broken.
 
-    U = Σ share·(log y + BROKEN_LIMIT·[y ÷ concurrency < limit]) ÷ Σ share
+    U = Σ share·(log y + BROKEN_LIMIT·[y < floor]) ÷ Σ share
     """
     index = {cell: i for i, cell in enumerate(posterior.cells)}
     total = np.zeros((len(posterior.lasting), len(choices)))
@@ -95,6 +112,6 @@ def utility(posterior: Posterior, goal: Goal, choices: Sequence[Choice]) -> Floa
         ]
         logs = posterior.lasting[:, places]
         total += share * logs
-        if goal.min_request_tps > 0:
-            total += share * BROKEN_LIMIT * (logs < np.log(goal.min_request_tps * level))
+        floors = np.array([goal.floor(choice, level) for choice in choices])
+        total += share * BROKEN_LIMIT * (np.exp(logs) < floors)
     return total / sum(share for _, share in goal.weights)

@@ -41,7 +41,7 @@ def grid_configs(space: SearchSpace) -> tuple[SpecConfig, ...]:
     >>> [config.label for config in grid_configs(SearchSpace(method="eagle", num_steps=(0, 2)))]
     ['off', 'eagle 2']
     """
-    return tuple(_config(space, num_steps) for num_steps in space.num_steps)
+    return tuple(config_of(space, num_steps) for num_steps in space.num_steps)
 
 
 def fewest_launches(space: SearchSpace) -> int:
@@ -49,7 +49,8 @@ def fewest_launches(space: SearchSpace) -> int:
     return len(space.num_steps) if space.is_exhaustive else min(len(space.num_steps), 1 + _PASSED_BY)
 
 
-def _config(space: SearchSpace, num_steps: int) -> SpecConfig:
+def config_of(space: SearchSpace, num_steps: int) -> SpecConfig:
+    """The setting of so many steps."""
     if num_steps == 0:
         return OFF
     if space.topk == 1:

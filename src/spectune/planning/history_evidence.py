@@ -13,7 +13,7 @@ from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import Completed, TrialOutcome
 from spectune.metrics.summary import LevelSummary, settle_levels, summarise_level
 from spectune.perfmodel.acceptance_model import PositionCounts, shorter_drafts
-from spectune.perfmodel.capacity_beliefs import believed_curves
+from spectune.perfmodel.capacity_beliefs import curves_under
 from spectune.perfmodel.evidence import AcceptanceRow, Cell, Evidence, Setting, SpeedRow, split_overload
 
 PAIRED_SHARE = (
@@ -24,9 +24,18 @@ _NORMAL_95 = 1.96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """One completed trial, figures computed."""
+    """One completed trial, figures computed.
+
+    Attributes:
+        setting: in force.
+        lever: capacity flags it ran with; "" for the command's own.
+        launch: number among the launches of this setting and lever, from 0.
+        max_running_requests: as read back.
+        levels: raw levels with their figures, prompts of the search only.
+    """
 
     setting: Setting
+    lever: str
     launch: int
     max_running_requests: int | None
     levels: tuple[tuple[LevelMeasurement, LevelSummary], ...]
@@ -37,32 +46,36 @@ def setting_of(config: SpecConfig) -> Setting:
     return Setting(num_steps=config.num_steps, topk=config.topk, num_draft_tokens=config.num_draft_tokens)
 
 
-def evidence_of(outcomes: Sequence[TrialOutcome], settings: Iterable[Setting]) -> Evidence:
-    """Everything completed trials teach; capacity and acceptance also for `settings`."""
-    lessons = _lessons(outcomes)
+def evidence_of(
+    lessons: Sequence[Lesson], settings: Iterable[Setting], levers: Sequence[str] = ()
+) -> Evidence:
+    """Everything completed trials teach; capacity and acceptance also for `settings` and `levers`."""
     wanted = tuple(settings)
     sound, _ = split_overload(tuple(row for lesson in lessons for row in _speeds(lesson)))
-    readbacks = _readbacks(lessons)
     tokens = {s.num_draft_tokens for s in wanted} | {lesson.setting.num_draft_tokens for lesson in lessons}
+    readbacks = {lever: _readbacks(lessons, lever) for lever in ("", *levers)}
     return Evidence(
         speeds=sound,
         acceptance=_acceptance(lessons, wanted),
-        capacity=believed_curves(readbacks, sorted(tokens)) if readbacks else (),
+        capacity=curves_under(readbacks, sorted(tokens)),
     )
 
 
-def _lessons(outcomes: Sequence[TrialOutcome]) -> tuple[Lesson, ...]:
+def lessons_of(outcomes: Sequence[TrialOutcome]) -> tuple[Lesson, ...]:
+    """Completed trials in order of launch."""
     lessons: list[Lesson] = []
     for outcome in outcomes:
         if not isinstance(outcome, Completed):
             continue
-        setting = setting_of(outcome.effective.config)
+        setting, lever = setting_of(outcome.effective.config), outcome.trial.lever
+        raw = [level for level in settle_levels(outcome.levels) if level.part == "search"]
         lessons.append(
             Lesson(
                 setting=setting,
-                launch=sum(lesson.setting == setting for lesson in lessons),
+                lever=lever,
+                launch=sum((lesson.setting, lesson.lever) == (setting, lever) for lesson in lessons),
                 max_running_requests=outcome.effective.max_running_requests,
-                levels=tuple((level, summarise_level(level)) for level in settle_levels(outcome.levels)),
+                levels=tuple((level, summarise_level(level)) for level in raw),
             )
         )
     return tuple(lessons)
@@ -77,7 +90,7 @@ def _speeds(lesson: Lesson) -> list[SpeedRow]:
         if summary.output_tps_ci is not None:
             low, high = summary.output_tps_ci
             spread = PAIRED_SHARE * max(0.0, high - low) / (2 * _NORMAL_95 * summary.output_tps)
-        cell = Cell(setting=lesson.setting, concurrency=summary.concurrency)
+        cell = Cell(setting=lesson.setting, concurrency=summary.concurrency, lever=lesson.lever)
         rows.append(SpeedRow(cell=cell, output_tps=summary.output_tps, launch=lesson.launch, log_sd=spread))
     return rows
 
@@ -118,11 +131,11 @@ def _counts(lesson: Lesson) -> tuple[int, int, tuple[int, ...]]:
     return steps, accepted, tuple(positions)
 
 
-def _readbacks(lessons: Sequence[Lesson]) -> dict[int, int]:
+def _readbacks(lessons: Sequence[Lesson], lever: str) -> dict[int, int]:
     """Capacity by draft tokens, the lowest of repeats; what would grow with draft tokens is held level."""
     found: dict[int, int] = {}
     for lesson in sorted(lessons, key=lambda one: one.setting.num_draft_tokens):
-        if lesson.max_running_requests is not None:
+        if lesson.max_running_requests is not None and lesson.lever == lever:
             tokens = lesson.setting.num_draft_tokens
             found[tokens] = min([lesson.max_running_requests, *found.values()])
     return found

@@ -3,17 +3,19 @@
 Used by the planner of real studies and by the replays in benchmarks/planner.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from spectune.perfmodel.evidence import Evidence
+from spectune.perfmodel.evidence import Cell, Evidence
 from spectune.perfmodel.posterior import Posterior, sample
 from spectune.perfmodel.priors import Prior
-from spectune.planning.acquisition import Candidate, Worth, worth_of
+from spectune.planning.acquisition import Candidate, Worth
 from spectune.planning.candidates import opening
-from spectune.planning.goals import Choice, Goal, cells_of
+from spectune.planning.goals import Choice, Goal, cells_of, is_measured, utility
+from spectune.planning.levels import first_levels, worthwhile
+from spectune.planning.lookahead import Lookahead
 from spectune.planning.stopping import Budget, OpenGoal, reason_to_stop, stand_of
 
 NUM_DRAWS = 320
@@ -30,6 +32,9 @@ class Situation:
         measured: choices with measured cells.
         launched: every choice launched, failed ones too, in order.
         goals: what it is for.
+        missing: levels at which a measured choice was not tried, where there are any.
+        tried: cells that were measured without a usable figure; measuring them again would be no better.
+        num_launches: launches made, repeats too; 0 counts `launched`.
         costs: seconds of a restart, seconds of measuring one level.
         downtime_s: seconds spent.
         needs_off: whether off is measured even if it cannot win: the baseline.
@@ -40,21 +45,53 @@ class Situation:
     measured: frozenset[Choice]
     launched: tuple[Choice, ...]
     goals: tuple[Goal, ...]
+    missing: Mapping[Choice, tuple[int, ...]] = field(default_factory=dict)
+    tried: frozenset[Cell] = frozenset()
+    num_launches: int = 0
     costs: tuple[float, float] = (300.0, 60.0)
     downtime_s: float = 0.0
     needs_off: bool = False
 
+    @property
+    def launches(self) -> int:
+        """Launches made."""
+        return self.num_launches or len(self.launched)
+
+    @property
+    def known(self) -> frozenset[Cell]:
+        """Cells that need no further launch."""
+        return self.tried.union(row.cell for row in self.evidence.speeds)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Levels of all goals, ascending."""
+        return tuple(sorted({level for goal in self.goals for level in goal.concurrency}))
+
+    @property
+    def waiting(self) -> tuple[Choice, ...]:
+        """Choices never launched."""
+        return tuple(choice for choice in self.choices if choice not in self.launched)
+
     def has_room(self, budget: Budget) -> bool:
         """Whether the budget allows another launch."""
-        return len(self.launched) < budget.max_launches and self.downtime_s < budget.max_downtime_s
+        return self.launches < budget.max_launches and self.downtime_s < budget.max_downtime_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Launch this next, because."""
+    """Launch this next, because.
+
+    Attributes:
+        choice: what to launch.
+        levels: what to measure, ascending.
+        why: the reason, for the user.
+        is_for_baseline: the search has its answer; off is launched only because it is the baseline.
+    """
 
     choice: Choice
+    levels: tuple[int, ...]
     why: str
+    is_for_baseline: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,16 +105,44 @@ def decide(
     situation: Situation, *, prior: Prior, budget: Budget, rng: np.random.Generator
 ) -> Launch | Finished:
     """The next launch or the end."""
-    waiting = [c for c in situation.choices if c not in situation.launched]
+    waiting = situation.waiting
     if not situation.measured and (not waiting or not situation.has_room(budget)):
         return Finished(reason=f"none of the {len(situation.launched)} launched settings could be measured")
     first = opening(situation.choices, situation.launched, situation.measured)
+    levels = first_levels(situation.levels, situation.costs if situation.measured else None)
     if first is not None and situation.has_room(budget):
         end = "shortest" if situation.measured else "longest"
-        return Launch(choice=first, why=f"the {end} draft, so that the model spans all others")
+        return Launch(choice=first, levels=levels, why=f"the {end} draft, so that the model spans all others")
     if not situation.measured:
-        return Launch(choice=waiting[0], why="nothing could be measured yet")
-    posterior = sample(
+        return Launch(choice=waiting[0], levels=levels, why="nothing could be measured yet")
+    return _next_or_stop(situation, draw(situation, prior, rng), budget)
+
+
+def _next_or_stop(situation: Situation, posterior: Posterior, budget: Budget) -> Launch | Finished:
+    stands = stands_of(situation, posterior)
+    reason = reason_to_stop(stands, budget, situation.launches, situation.downtime_s)
+    candidates = _candidates(situation)
+    if not reason and candidates:
+        return _best_launch(situation, posterior, candidates, stands, budget)
+    if situation.has_room(budget):
+        off = next((c for c in situation.waiting if c.setting.is_off), None)
+        if reason and off is not None and situation.needs_off:
+            why = "the baseline without speculation"
+            return Launch(choice=off, levels=situation.levels, why=why, is_for_baseline=True)
+        rest = _completion(situation, posterior)
+        if rest is not None:
+            return rest
+    return Finished(reason=reason or "every setting was launched")
+
+
+def stands_of(situation: Situation, posterior: Posterior) -> tuple[OpenGoal, ...]:
+    """Every goal as it stands."""
+    return tuple(stand_of(posterior, g, situation.choices, situation.known) for g in situation.goals)
+
+
+def draw(situation: Situation, prior: Prior, rng: np.random.Generator) -> Posterior:
+    """Draws of every goal's cells; chance that is a cell's own counts only where it was measured."""
+    return sample(
         situation.evidence,
         cells_of(situation.goals, situation.choices),
         prior=prior,
@@ -85,46 +150,85 @@ def decide(
         num_draws=NUM_DRAWS,
         chance="seen",
     )
-    return _next_or_stop(situation, posterior, waiting, budget)
 
 
-def _next_or_stop(
-    situation: Situation, posterior: Posterior, waiting: Sequence[Choice], budget: Budget
-) -> Launch | Finished:
-    known = frozenset(row.cell for row in situation.evidence.speeds)
-    stands = [stand_of(posterior, g, situation.choices, known) for g in situation.goals]
-    reason = reason_to_stop(stands, budget, len(situation.launched), situation.downtime_s)
-    off = next((c for c in waiting if c.setting.is_off), None)
-    if reason and off is not None and situation.needs_off and situation.has_room(budget):
-        return Launch(choice=off, why="the baseline without speculation")
-    if reason or not waiting:
-        return Finished(reason=reason or "every setting was launched")
-    return _best_launch(situation, posterior, waiting, stands)
-
-
-def rank(situation: Situation, posterior: Posterior, candidates: Sequence[Candidate]) -> tuple[Worth, ...]:
+def rank(ahead: Lookahead, candidates: Sequence[Candidate]) -> tuple[Worth, ...]:
     """Candidates by value per second, best first; ties to fewer steps."""
-    known = frozenset(row.cell for row in situation.evidence.speeds)
-    worths = [worth_of(posterior, situation.goals, situation.choices, c, known) for c in candidates]
+    worths = [Worth(candidate=c, value=float(ahead.values((c,)).mean())) for c in candidates]
     return tuple(sorted(worths, key=lambda w: (-w.rate, w.candidate.choice.setting)))
 
 
 def _best_launch(
-    situation: Situation, posterior: Posterior, waiting: Sequence[Choice], stands: Sequence[OpenGoal]
+    situation: Situation,
+    posterior: Posterior,
+    candidates: Sequence[Candidate],
+    stands: Sequence[OpenGoal],
+    budget: Budget,
 ) -> Launch:
-    levels = tuple(sorted({level for g in situation.goals for level in g.concurrency}))
-    restart_s, bench_s = situation.costs
-    candidates = [
-        Candidate(choice=c, concurrency=levels, restart_s=restart_s, bench_s=bench_s * len(levels))
-        for c in waiting
-    ]
-    ranked = rank(situation, posterior, candidates)
-    best = ranked[0]
+    """Off first where it may win, as it is launched in any case; then one of the fewest that are enough."""
+    ahead = Lookahead(
+        posterior=posterior,
+        goals=situation.goals,
+        choices=situation.choices,
+        known=situation.known,
+        draws=tuple(utility(posterior, goal, situation.choices) for goal in situation.goals),
+    )
+    tolerance = max(budget.tolerance, CONFIRM_VALUE)
+    free = [c for c in candidates if situation.needs_off and c.choice.setting.is_off]
+    gain = float(ahead.values(free).max()) if free else 0.0
+    if gain > tolerance:
+        why = f"the baseline, which is launched in any case and may gain {gain:.1%}"
+        return Launch(choice=free[0].choice, levels=situation.levels, why=why)
+    paid = [c for c in candidates if c not in free] or candidates
+    enough = ahead.enough(paid, tolerance)
+    best = rank(ahead, enough.candidates if enough else paid)[0]
     if best.value < CONFIRM_VALUE:
         unsure = max(stands, key=lambda s: s.open_loss)
-        rival = unsure.rivals[0] if unsure.rivals else best.candidate.choice
-        return Launch(choice=rival, why=f"to confirm the best setting of {unsure.goal.name}")
-    return Launch(
-        choice=best.candidate.choice,
-        why=f"expected to gain {best.value:.1%}, the most per second of downtime",
+        open_ = [c for rival in unsure.rivals for c in paid if c.choice == rival] or [best.candidate]
+        return _launch(ahead, situation, open_[0], f"to confirm the best setting of {unsure.goal.name}")
+    why = f"expected to gain {best.value:.1%}, the most per second of downtime"
+    if enough and len(enough.candidates) > 1:
+        why += f" of {len(enough.candidates)} launches that may be enough"
+    return _launch(ahead, situation, best.candidate, why)
+
+
+def _launch(ahead: Lookahead, situation: Situation, candidate: Candidate, why: str) -> Launch:
+    """The candidate at those of its levels that are worth their seconds."""
+    values = ahead.values((candidate,))
+    by_level = np.array(
+        [
+            sum(
+                value / len(goal.concurrency)
+                for goal, value in zip(situation.goals, values, strict=True)
+                if level in goal.concurrency
+            )
+            for level in candidate.concurrency
+        ]
     )
+    levels = worthwhile(candidate.concurrency, by_level, situation.costs)
+    return Launch(choice=candidate.choice, levels=levels, why=why)
+
+
+def _completion(situation: Situation, posterior: Posterior) -> Launch | None:
+    """The likeliest best setting at the levels it lacks, where no setting has every level."""
+    everything = Goal(name="all levels", weights=tuple((level, 1.0) for level in situation.levels))
+    if is_measured(everything, situation.known):
+        return None
+    logs = np.mean([utility(posterior, g, situation.choices).mean(axis=0) for g in situation.goals], axis=0)
+    for place in np.argsort(-logs):
+        choice = situation.choices[int(place)]
+        if choice in situation.missing:
+            why = "no setting was measured at every level yet, and this one is the likeliest best"
+            return Launch(choice=choice, levels=situation.missing[choice], why=why)
+    return None
+
+
+def _candidates(situation: Situation) -> list[Candidate]:
+    """Everything that may be launched: what never was, at every level, and the rest of what was."""
+    restart_s, bench_s = situation.costs
+    wanted = [(choice, situation.levels) for choice in situation.waiting]
+    wanted += [(c, situation.missing[c]) for c in situation.choices if c in situation.missing]
+    return [
+        Candidate(choice=c, concurrency=levels, restart_s=restart_s, bench_s=bench_s * len(levels))
+        for c, levels in wanted
+    ]

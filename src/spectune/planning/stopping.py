@@ -8,7 +8,7 @@ import numpy as np
 from spectune.perfmodel.evidence import Cell
 from spectune.perfmodel.posterior import Posterior
 from spectune.planning.acquisition import Allowed, expected_losses, readings, value_of_reading
-from spectune.planning.goals import Choice, Goal, settled, utility
+from spectune.planning.goals import Choice, Goal, is_measured, settled, utility
 
 DEFAULT_TOLERANCE = 0.005
 
@@ -41,6 +41,7 @@ class OpenGoal:
             the value of reading them all where noise makes that less; the rest lies between settings that
             are too close to tell apart.
         rivals: unmeasured choices, largest expected gain over the measured ones first.
+        gains: what each rival is expected to gain over the measured ones, as they stand in `rivals`.
     """
 
     goal: Goal
@@ -49,18 +50,29 @@ class OpenGoal:
     loss: float
     open_loss: float
     rivals: tuple[Choice, ...]
+    gains: tuple[float, ...] = ()
+
+    def gain_of(self, choice: Choice) -> float:
+        """Expected gain of a rival; 0 for a measured choice."""
+        return dict(zip(self.rivals, self.gains, strict=False)).get(choice, 0.0)
 
 
 def stand_of(posterior: Posterior, goal: Goal, choices: Sequence[Choice], cells: frozenset[Cell]) -> OpenGoal:
-    """How far a goal is from its answer, with these cells measured."""
+    """How far a goal is from its answer, with these cells measured.
+
+    At levels that no choice was measured at, the likeliest one stands in and all others are open.
+    """
     draws = utility(posterior, goal, choices)
     losses = expected_losses(posterior, goal, choices)
     known = list(settled(goal, choices, cells))
+    if not is_measured(goal, cells):  # nothing to settle on but a prediction: that of the likeliest
+        known = [min(known, key=lambda i: float(losses[i]))]
     open_ = [i for i in range(len(choices)) if i not in known]
     peak = draws[:, known].max(axis=1)
     gains = {i: float(np.maximum(draws[:, i] - peak, 0.0).mean()) for i in open_}
     read = readings(posterior, [choices[i] for i in open_], goal.concurrency)
     allowed = Allowed(now=tuple(known), after=tuple(range(len(choices))))
+    order = sorted(open_, key=lambda i: -gains[i])
     best_measured = min(known, key=lambda i: float(losses[i]))
     return OpenGoal(
         goal=goal,
@@ -68,7 +80,8 @@ def stand_of(posterior: Posterior, goal: Goal, choices: Sequence[Choice], cells:
         best_measured=choices[best_measured],
         loss=float(losses[best_measured]),
         open_loss=min(float((draws.max(axis=1) - peak).mean()), value_of_reading(draws, read, allowed)),
-        rivals=tuple(choices[i] for i in sorted(open_, key=lambda i: -gains[i])),
+        rivals=tuple(choices[i] for i in order),
+        gains=tuple(gains[i] for i in order),
     )
 
 

@@ -2,15 +2,23 @@
 
 import shlex
 
-from spectune.analysis.answers import StudyAnswers, TrialAnswer, UnfinishedAnswer
+from spectune.analysis.answers import ArmAnswer, StudyAnswers, TrialAnswer, UnfinishedAnswer
 from spectune.analysis.comparison import CI_LEVEL, SpeedDifference
-from spectune.analysis.crossover import Crossover
 from spectune.analysis.winners import Rival, Winner, effort
 from spectune.domain.spec_config import SpecConfig
 from spectune.metrics.summary import LevelSummary
 from spectune.report import numbers
 from spectune.report.document import Block, Code, Document, Items, Paragraph, Section, Table
-from spectune.report.why import why
+from spectune.report.proof_sections import (
+    arms_in_order,
+    crossover_section,
+    lever_section,
+    proof_section,
+    schedule_section,
+    speedup_section,
+)
+from spectune.report.proof_text import is_too_wide, limits_text, mix_text
+from spectune.report.why import level_sentences, why
 
 _BEST = "*"
 _DISTURBED = "~"
@@ -22,11 +30,15 @@ def study_document(answers: StudyAnswers) -> Document:
     """The whole page."""
     sections = [
         _speed_section(answers),
+        speedup_section(answers),
         _winners_section(answers),
-        _crossover_section(answers),
+        crossover_section(answers),
         _request_section(answers),
         _trouble_section(answers),
         _recommendation_section(answers),
+        schedule_section(answers),
+        lever_section(answers),
+        proof_section(answers),
         _cost_section(answers),
     ]
     return Document(
@@ -54,35 +66,59 @@ def _identity(answers: StudyAnswers) -> tuple[str, ...]:
 def _speed_section(answers: StudyAnswers) -> Section:
     levels = answers.study.concurrency
     best = {(winner.config, winner.concurrency) for winner in answers.winners}
-    ordered = sorted(answers.trials, key=lambda trial: effort(trial.trial.config))  # not as launched
-    rows = [_speed_row(trial, levels, best) for trial in ordered]
+    rows = [_arm_row(answers, arm, best) for arm in arms_in_order(answers)]
+    counted = {number for arm in answers.arms for number in arm.trials}
+    unfit = sorted((t for t in answers.trials if t.trial.id not in counted), key=_trial_effort)
+    rows += [_trial_row(trial, levels) for trial in unfit]
     rows += [_unfinished_row(unfinished, levels) for unfinished in answers.unfinished]
     head = ("setting", *(f"at {level}" for level in levels), "accept. length", "capacity", "outcome")
     notes = [f"{_BEST} best of its level"]
     if _is_disturbed(answers):
         notes.append(f"{_DISTURBED} disturbed by other processes")
     notes.append("accept. length at the lowest level – highest level; capacity: most requests run at once")
+    if any(len(arm.trials) > 1 for arm in answers.arms):
+        notes.append("of several launches the mean, on the search's prompts")
     notes += [
-        f"{trial.trial.config.label} differs from the other arms: {trial.effective.differs}"
+        f"{trial.trial.label} differs from the other arms: {trial.effective.differs}"
         for trial in answers.trials
         if trial.effective is not None and trial.effective.differs
     ]
     title = "Output tokens/s by setting and concurrent requests"
-    blocks = (Table(head=head, rows=tuple(rows)), Paragraph(text="; ".join(notes) + "."))
+    blocks = (Table(head=head, rows=tuple(rows)), Paragraph(text="; ".join(dict.fromkeys(notes)) + "."))
     return Section(title=title, blocks=blocks)
 
 
-def _speed_row(
-    trial: TrialAnswer, levels: tuple[int, ...], best: set[tuple[SpecConfig, int]]
-) -> tuple[str, ...]:
+def _trial_effort(trial: TrialAnswer) -> tuple[int, int]:
+    return effort(trial.trial.config)  # not as launched
+
+
+def _arm_row(answers: StudyAnswers, arm: ArmAnswer, best: set[tuple[SpecConfig, int]]) -> tuple[str, ...]:
+    """One row for all launches of a setting, a schedule, or off with a lever."""
+    first = next(trial for trial in answers.trials if trial.trial.id == arm.trials[0])
+    by_level = {level.concurrency: level for level in arm.levels}
+    cells = [
+        _speed_text(
+            by_level[level].output_tps,
+            is_best=arm.arm.is_setting and (arm.arm.config, level) in best,
+            is_disturbed=by_level[level].disturbed,
+        )
+        if level in by_level
+        else numbers.MISSING + " "
+        for level in answers.study.concurrency
+    ]
+    capacity = first.effective.max_running_requests if first.effective is not None else None
+    launches = len(arm.trials)
+    outcome = first.outcome if launches == 1 else f"{launches} launches"
+    return (first.trial.label, *cells, _acceptance(first.levels), numbers.count(capacity), outcome)
+
+
+def _trial_row(trial: TrialAnswer, levels: tuple[int, ...]) -> tuple[str, ...]:
     by_level = {summary.concurrency: summary for summary in trial.levels}
-    is_best = {
-        level: trial.outcome == "completed" and (trial.trial.config, level) in best for level in levels
-    }
     capacity = trial.effective.max_running_requests if trial.effective is not None else None
+    cells = (_speed_cell(by_level.get(level)) for level in levels)
     return (
-        trial.trial.config.label,
-        *(_speed_cell(by_level.get(level), is_best=is_best[level]) for level in levels),
+        trial.trial.label,
+        *cells,
         _acceptance(trial.levels),
         numbers.count(capacity),
         trial.outcome,
@@ -91,16 +127,19 @@ def _speed_row(
 
 def _unfinished_row(unfinished: UnfinishedAnswer, levels: tuple[int, ...]) -> tuple[str, ...]:
     by_level = {summary.concurrency: summary for summary in unfinished.levels}
-    cells = (_speed_cell(by_level.get(level), is_best=False) for level in levels)
+    cells = (_speed_cell(by_level.get(level)) for level in levels)
     acceptance = _acceptance(unfinished.levels)
-    return (unfinished.trial.config.label, *cells, acceptance, numbers.MISSING, "unfinished")
+    return (unfinished.trial.label, *cells, acceptance, numbers.MISSING, "unfinished")
 
 
-def _speed_cell(summary: LevelSummary | None, *, is_best: bool) -> str:
+def _speed_cell(summary: LevelSummary | None) -> str:
     if summary is None:
         return numbers.MISSING + " "
-    mark = _BEST if is_best else " "
-    return numbers.rate(summary.output_tps) + (_DISTURBED if summary.disturbed else "") + mark
+    return _speed_text(summary.output_tps, is_best=False, is_disturbed=summary.disturbed)
+
+
+def _speed_text(tps: float | None, *, is_best: bool, is_disturbed: bool) -> str:
+    return numbers.rate(tps) + (_DISTURBED if is_disturbed else "") + (_BEST if is_best else " ")
 
 
 def _acceptance(levels: tuple[LevelSummary, ...]) -> str:
@@ -115,26 +154,36 @@ def _winners_section(answers: StudyAnswers) -> Section | None:
     if not answers.winners:
         return None
     note = (
-        f"Margins are {CI_LEVEL:.0%} intervals of the paired difference, one launch per setting; how much "
-        "launches differ enters as a prior of 1.5%."
+        f"Margins are {CI_LEVEL:.0%} intervals of the difference on the same prompts, wide enough for having "
+        "picked the best of several; how much launches differ is in them."
     )
+    wide = [str(winner.concurrency) for winner in answers.winners if _is_hidden(winner)]
+    if wide:
+        note += f" At {numbers.listing(wide)} the intervals are so wide that they tell nothing."
     if _is_disturbed(answers):
         note += (
             f" Levels marked {_DISTURBED} could have been faster by what other processes took, and the "
             "intervals allow for it: for a clear answer, measure again on a quiet machine."
         )
-    winners = Items(items=tuple(map(_winner_line, answers.winners)))
+    winners = Items(items=tuple(_winner_line(answers, winner) for winner in answers.winners))
     return Section(title="Winners", blocks=(winners, Paragraph(text=note)))
+
+
+def _is_hidden(winner: Winner) -> bool:
+    return bool(winner.rivals) and is_too_wide(winner.rivals[0].difference)
 
 
 def _is_disturbed(answers: StudyAnswers) -> bool:
     return any(summary.disturbed for trial in answers.trials for summary in trial.levels)
 
 
-def _winner_line(winner: Winner) -> str:
+def _winner_line(answers: StudyAnswers, winner: Winner) -> str:
     speed = f"at {winner.concurrency}: {winner.config.label}, {numbers.rate(winner.output_tps)} tok/s"
     if winner.speedup_over_off is not None and not winner.config.is_off:
         speed += f", {numbers.ratio(winner.speedup_over_off)} of off"
+        equal = answers.equal_limits_speedup(winner)
+        if answers.baselines.limited is not None and equal is not None:
+            speed += f" ({numbers.ratio(equal)} at equal limits)"
     if not winner.rivals:
         return speed + "; nothing to compare it with"
     rival = winner.rivals[0]
@@ -162,30 +211,10 @@ def _margin(rival: Rival) -> str:
 def _interval(difference: SpeedDifference) -> str:
     if difference.ratio_ci is None:
         return "(too few requests for an interval)"
+    if is_too_wide(difference):
+        return "(too noisy to tell)"
     low, high = (numbers.percent(end - 1, signed=True) for end in difference.ratio_ci)
     return f"[{low}, {high}]"
-
-
-def _crossover_section(answers: StudyAnswers) -> Section | None:
-    if not answers.winners:
-        return None
-    levels = [winner.concurrency for winner in answers.winners]
-    if not answers.crossovers:
-        text = f"Nowhere between {levels[0]} and {levels[-1]} concurrent requests."
-        blocks: tuple[Block, ...] = (Paragraph(text=text),)
-    else:
-        blocks = (Items(items=tuple(map(_crossover_line, answers.crossovers))),)
-    return Section(title="Where the best setting changes", blocks=blocks)
-
-
-def _crossover_line(crossover: Crossover) -> str:
-    line = (
-        f"{crossover.from_config.label} → {crossover.to_config.label} between {crossover.low} and "
-        f"{crossover.high} concurrent requests"
-    )
-    return (
-        line if crossover.decided else line + " (not certain: the noise does not tell them apart at one end)"
-    )
 
 
 def _request_section(answers: StudyAnswers) -> Section | None:
@@ -193,9 +222,9 @@ def _request_section(answers: StudyAnswers) -> Section | None:
     rows = [
         _request_row(trial, summary)
         for level in answers.study.concurrency
-        for trial in answers.trials
+        for trial in _first_launches(answers)
         for summary in trial.levels
-        if summary.concurrency == level and _is_shown(answers, trial, level)
+        if summary.concurrency == level and summary.part == "search" and _is_shown(answers, trial, level)
     ]
     if not rows:
         return None
@@ -204,9 +233,15 @@ def _request_section(answers: StudyAnswers) -> Section | None:
     return Section(title=title, blocks=(Table(head=head, rows=tuple(rows), first_fixed=2),))
 
 
+def _first_launches(answers: StudyAnswers) -> list[TrialAnswer]:
+    """Of each setting the first trial that counts."""
+    first = {arm.trials[0] for arm in answers.arms if arm.arm.is_setting}
+    return [trial for trial in answers.trials if trial.trial.id in first]
+
+
 def _is_shown(answers: StudyAnswers, trial: TrialAnswer, level: int) -> bool:
     winning = {w.config for w in answers.winners if w.concurrency == level}
-    return trial.outcome == "completed" and (trial.trial.config.is_off or trial.trial.config in winning)
+    return trial.trial.config.is_off or trial.trial.config in winning
 
 
 def _request_row(trial: TrialAnswer, summary: LevelSummary) -> tuple[str, ...]:
@@ -225,7 +260,7 @@ def _trouble_section(answers: StudyAnswers) -> Section | None:
     blocks: list[Block] = []
     for trial in answers.trials:
         if trial.outcome != "completed":
-            reason = f"{trial.trial.config.label} (trial {trial.trial.id}) {trial.outcome}: {trial.reason}"
+            reason = f"{trial.trial.label} (trial {trial.trial.id}) {trial.outcome}: {trial.reason}"
             blocks.append(Items(items=(reason,)))
             tail = "\n".join(trial.log_tail.strip().splitlines()[-_LOG_LINES:])
             if tail:
@@ -239,12 +274,18 @@ def _recommendation_section(answers: StudyAnswers) -> Section:
         text = "None: no setting was measured at every level."
         return Section(title="Recommendation", blocks=(Paragraph(text=text),))
     title = f"Recommendation: {found.config.label}"
-    reason = Paragraph(text=why(found))
+    levels = () if found.config.is_off else tuple(level_sentences(found).values())
+    reason = [why(found, has_mechanism=not levels), *_sentences([mix_text(found), limits_text(found)])]
     if not found.launch_args:
         arguments: tuple[Block, ...] = (Paragraph(text="Launch without any flags of speculation."),)
     else:
         arguments = (Paragraph(text="Launch arguments:"), Code(text=_pasteable(found.launch_args)))
-    return Section(title=title, blocks=(reason, *arguments))
+    told: tuple[Block, ...] = (Paragraph(text=" ".join(reason)), *([Items(items=levels)] if levels else []))
+    return Section(title=title, blocks=(*told, *arguments))
+
+
+def _sentences(texts: list[str]) -> list[str]:
+    return [f"{text[0].upper()}{text[1:]}." for text in texts if text]
 
 
 def _pasteable(arguments: tuple[str, ...]) -> str:

@@ -2,19 +2,18 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
 
 from spectune.analysis.answers import StudyAnswers, TrialAnswer, UnfinishedAnswer
 from spectune.analysis.comparison import CI_LEVEL
 from spectune.analysis.recommendation import Recommendation
 from spectune.analysis.winners import Winner
-from spectune.domain.spec_config import SpecConfig
+from spectune.domain.trial import Trial
 from spectune.metrics.quantiles import Quantiles
 from spectune.metrics.summary import LevelSummary
-from spectune.report.why import why
+from spectune.report.proof_json import Json, config_json, confirmation_json, proof_json, ranges_json
+from spectune.report.why import level_sentences, why
 
 SCHEMA = "spectune.study/1"
-Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 
 def render_json(answers: StudyAnswers) -> str:
@@ -41,23 +40,22 @@ def study_json(answers: StudyAnswers) -> dict[str, Json]:
         "ci_level": CI_LEVEL,
         "trials": [_trial(trial) for trial in answers.trials],
         "unfinished": [_unfinished(unfinished) for unfinished in answers.unfinished],
-        "winners": [_winner(winner) for winner in answers.winners],
+        "winners": [_winner(winner, answers) for winner in answers.winners],
         "crossovers": [
             {
-                "from": _config(crossover.from_config),
-                "to": _config(crossover.to_config),
+                "from": config_json(crossover.from_config),
+                "to": config_json(crossover.to_config),
                 "concurrency": [crossover.low, crossover.high],
                 "decided": crossover.decided,
+                "certain": _interval(crossover.certain),
+                "cause": crossover.cause,
             }
             for crossover in answers.crossovers
         ],
         "recommendation": _recommendation(answers.recommendation),
+        **proof_json(answers),
         "cost": dataclasses.asdict(answers.cost),
     }
-
-
-def _config(config: SpecConfig) -> dict[str, Json]:
-    return dataclasses.asdict(config)
 
 
 def _trial(answer: TrialAnswer) -> dict[str, Json]:
@@ -66,12 +64,11 @@ def _trial(answer: TrialAnswer) -> dict[str, Json]:
         "id": answer.trial.id,
         "outcome": answer.outcome,
         "reason": answer.reason,
-        "role": answer.trial.role,
-        "requested": _config(answer.trial.config),
+        **_asked(answer.trial),
         "effective": None
         if effective is None
         else {
-            **_config(effective.config),
+            **config_json(effective.config),
             "max_running_requests": effective.max_running_requests,
             "max_total_num_tokens": effective.max_total_num_tokens,
             "differs": effective.differs,
@@ -81,11 +78,19 @@ def _trial(answer: TrialAnswer) -> dict[str, Json]:
     }
 
 
+def _asked(trial: Trial) -> dict[str, Json]:
+    return {
+        "role": trial.role,
+        "requested": config_json(trial.config),
+        "lever": trial.lever,
+        "schedule": ranges_json(trial.schedule),
+    }
+
+
 def _unfinished(answer: UnfinishedAnswer) -> dict[str, Json]:
     return {
         "id": answer.trial.id,
-        "role": answer.trial.role,
-        "requested": _config(answer.trial.config),
+        **_asked(answer.trial),
         "levels": [_level(summary) for summary in answer.levels],
     }
 
@@ -93,6 +98,7 @@ def _unfinished(answer: UnfinishedAnswer) -> dict[str, Json]:
 def _level(summary: LevelSummary) -> dict[str, Json]:
     return {
         "concurrency": summary.concurrency,
+        "part": summary.part,
         "num_requests": summary.num_requests,
         "output_tps": summary.output_tps,
         "output_tps_ci": _interval(summary.output_tps_ci),
@@ -125,17 +131,18 @@ def _interval(interval: tuple[float, float] | None) -> Json:
     return None if interval is None else list(interval)
 
 
-def _winner(winner: Winner) -> dict[str, Json]:
+def _winner(winner: Winner, answers: StudyAnswers) -> dict[str, Json]:
     return {
         "concurrency": winner.concurrency,
-        "config": _config(winner.config),
+        "config": config_json(winner.config),
         "output_tps": winner.output_tps,
         "speedup_over_off": winner.speedup_over_off,
+        "speedup_equal_limits": answers.equal_limits_speedup(winner),
         "decided": winner.decided,
         "tie_to_fewer_steps": winner.is_tie_rule,
         "rivals": [
             {
-                "config": _config(rival.config),
+                "config": config_json(rival.config),
                 "ratio": rival.difference.ratio,
                 "ratio_ci": _interval(rival.difference.ratio_ci),
             }
@@ -148,8 +155,12 @@ def _recommendation(found: Recommendation | None) -> Json:
     if found is None:
         return None
     return {
-        "config": _config(found.config),
+        "config": config_json(found.config),
         "launch_args": list(found.launch_args),
         "speedup_over_off": {str(level.concurrency): level.speedup_over_off for level in found.levels},
+        "speedup_equal_limits": {str(r.concurrency): r.speedup_equal_limits for r in found.levels},
         "why": why(found),
+        "why_by_level": level_sentences(found),
+        "confirmation": confirmation_json(found.confirmation),
+        "instead_of": None if found.instead_of is None else config_json(found.instead_of),
     }

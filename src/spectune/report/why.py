@@ -5,18 +5,70 @@ from spectune.analysis.recommendation import Alternative, Recommendation
 from spectune.report import numbers
 
 _CLEAR = 0.01
+_QUEUEING = 0.2  # share of the requests that do not run, from which it is said
 
 
-def why(recommendation: Recommendation) -> str:
-    """Why this setting: its speed beside off, and the tokens and the time of a step that give it."""
-    return " ".join([_claim(recommendation), *_mechanism(recommendation), *_losses(recommendation)])
+def why(recommendation: Recommendation, *, has_mechanism: bool = True) -> str:
+    """Why this setting: its speed beside off, and the tokens and the time of a step that give it.
+
+    Args:
+        recommendation: what is explained.
+        has_mechanism: whether tokens and time of a step are told; level by level they are by level_sentences.
+    """
+    mechanism = _mechanism(recommendation) if has_mechanism else []
+    return " ".join([_claim(recommendation), *mechanism, *_losses(recommendation)])
+
+
+def level_sentences(recommendation: Recommendation) -> dict[str, str]:
+    """For each level what its speed is made of, and what stands out; only levels with counters."""
+    found = {str(level.concurrency): _level_sentence(level) for level in recommendation.levels}
+    return {level: sentence for level, sentence in found.items() if sentence}
+
+
+def _level_sentence(level: LevelReason) -> str:
+    if level.running is None or level.tokens_per_step is None or level.step_s is None:
+        return ""
+    text = (
+        f"At {level.concurrency}: {level.running:.1f} running × {numbers.per_step(level.tokens_per_step)} "
+        f"tokens per step ÷ {numbers.milliseconds(level.step_s)} ms = "
+        f"{numbers.rate(level.running * level.tokens_per_step / level.step_s)} tok/s"
+    )
+    return " ".join([f"{text}.", *filter(None, (_crowding(level), _extra_time(level)))])
+
+
+def _crowding(level: LevelReason) -> str:
+    """What keeps requests from running."""
+    if level.running is None or level.concurrency == 1:
+        return ""
+    if level.running > (1 - _QUEUEING) * level.concurrency:
+        return ""
+    running, waits = f"{level.running:.0f} of the {level.concurrency}", _wait(level)
+    if level.capacity is not None and level.capacity < level.concurrency:
+        return f"The server runs {running}, because it holds no more than {level.capacity} at once{waits}."
+    return f"{running} requests run at a time; the others wait, or their prompts are being read{waits}."
+
+
+def _wait(level: LevelReason) -> str:
+    if level.ttft_s is None or level.off_ttft_s is None:
+        return ""
+    own, off = numbers.milliseconds(level.ttft_s), numbers.milliseconds(level.off_ttft_s)
+    return f": {own} ms to the first token against {off} ms with off"
+
+
+def _extra_time(level: LevelReason) -> str:
+    """What drafting and verifying add to a step."""
+    share = level.extra_step_share
+    if share is None or share < _CLEAR or level.off_step_s is None or level.step_s is None:
+        return ""
+    growth = numbers.ratio(level.step_s / level.off_step_s)
+    return f"Drafting and verifying are {numbers.percent(share)} of a step, {growth} of off's."
 
 
 def _claim(recommendation: Recommendation) -> str:
     levels = recommendation.levels
     if recommendation.config.is_off:
         return _claim_off(recommendation.alternative)
-    where = "level" if len(levels) == 1 else "levels"
+    where = "mix" if recommendation.mix.is_asked else "level" if len(levels) == 1 else "levels"
     rank = f"the fastest over the {where}"
     if recommendation.is_tie_rule:
         rank = f"within 1% of the fastest over the {where}, with fewer steps"

@@ -36,6 +36,7 @@ CONFIG = {"method": str, "num_steps": int, "topk": int, "num_draft_tokens": int}
 _QUANTILES = {"p50": _MAYBE, "p90": _MAYBE, "p99": _MAYBE}
 LEVEL = {
     "concurrency": int,
+    "part": Text(("search", "fresh", "ramp")),
     "num_requests": int,
     "output_tps": _MAYBE,
     "output_tps_ci": (Pair(_NUMBER), None),
@@ -59,6 +60,116 @@ LEVEL = {
     "errors": int,
 }
 _ROLE = Text(("setting", "baseline", "repeat", "confirm", "schedule"))
+_RANGES = [[_COUNT]]  # [lo, hi or null, num_steps]
+_CI = (Pair(_NUMBER), None)
+_CONFIRMATION = {
+    "verdict": Text(("confirmed", "not confirmed", "not measured again")),
+    "launches": int,
+    "over_off": _MAYBE,
+    "over_off_ci": _CI,
+    "rival": (CONFIG, None),
+    "over_rival": _MAYBE,
+    "over_rival_ci": _CI,
+    "levels": [
+        {
+            "concurrency": int,
+            "output_tps": _NUMBER,
+            "fresh_over_search": _MAYBE,
+            "fresh_over_search_ci": _CI,
+            "over_off": _MAYBE,
+            "over_off_ci": _CI,
+        }
+    ],
+}
+_SCHEDULE = {
+    "ranges": _RANGES,
+    "exported": By(str),
+    "measured": [
+        {
+            "concurrency": int,
+            "ramp": bool,
+            "output_tps": _NUMBER,
+            "output_tps_ci": _CI,
+            "vs_off": _MAYBE,
+            "vs_off_ci": _CI,
+            "vs_best_fixed": _MAYBE,
+            "vs_best_fixed_ci": _CI,
+        }
+    ],
+    "verdict": Text(("recommended", "loses", "not measured")),
+    "why": str,
+    "best_fixed": CONFIG,
+    "mean_gain": _MAYBE,
+    "mean_gain_ci": _CI,
+}
+_DIVERGENCE = ({"concurrency": int, "index": int, "character": int, "token": int}, None)
+_LOSSLESS_VERDICT = Text(("exact", "within the noise floor", "differs", "not checked"))
+_LOSSLESS = {
+    "checked_tokens": int,
+    "noise_floor": _MAYBE,
+    "agreement": _MAYBE,
+    "first_divergence": _DIVERGENCE,
+    "verdict": _LOSSLESS_VERDICT,
+    "why": str,
+    "arms": [
+        {
+            "config": CONFIG,
+            "schedule": (_RANGES, None),
+            "checked_tokens": int,
+            "answers": int,
+            "differing": int,
+            "agreement": _MAYBE,
+            "first_divergence": _DIVERGENCE,
+            "valid": Pair(int),
+            "valid_off": Pair(int),
+            "verdict": _LOSSLESS_VERDICT,
+        }
+    ],
+}
+_MIX = {
+    "asked": bool,
+    "levels": [{"concurrency": int, "share": _NUMBER, "taken_from": [int]}],
+    "best_fixed": CONFIG,
+    "best_fixed_losses": By(_NUMBER),
+    "best_schedule": (_RANGES, None),
+    "best_schedule_losses": By(_NUMBER),
+    "limits": [
+        {
+            "config": CONFIG,
+            "concurrency": int,
+            "name": str,
+            "limit_s": _NUMBER,
+            "value_s": _NUMBER,
+            "low_s": _MAYBE,
+            "high_s": _MAYBE,
+            "kept": bool,
+        }
+    ],
+    "keeps_limits": bool,
+}
+_NOISE = {
+    "prompt_sd": _MAYBE,
+    "block_sd": _MAYBE,
+    "launch_sd": _NUMBER,
+    "launch_degrees": _NUMBER,
+    "repeats": int,
+    "drift": ({"ratio": _NUMBER, "ratio_ci": Pair(_NUMBER), "arms": int}, None),
+}
+_CAVEAT = Text(
+    ("no acceptance", "all accepted", "acceptance falls", "unreadable counters", "not fresh"),
+)
+_ASKED = {"role": _ROLE, "requested": CONFIG, "lever": str, "schedule": (_RANGES, None)}
+_LEVER = {
+    "config": CONFIG,
+    "lever": str,
+    "max_running_requests": _COUNT,
+    "levels": [
+        {"concurrency": int, "output_tps": _NUMBER, "vs_recommended": _MAYBE, "vs_recommended_ci": _CI}
+    ],
+    "mean_gain": _MAYBE,
+    "mean_gain_ci": _CI,
+    "verdict": Text(("better", "not certain", "no gain")),
+}
 STUDY = {
     "schema": Text(("spectune.study/1",)),
     "study_id": str,
@@ -90,8 +201,7 @@ STUDY = {
             "id": int,
             "outcome": Text(("completed", "failed", "infeasible", "void")),
             "reason": str,
-            "role": _ROLE,
-            "requested": CONFIG,
+            **_ASKED,
             "effective": (
                 {**CONFIG, "max_running_requests": _COUNT, "max_total_num_tokens": _COUNT, "differs": str},
                 None,
@@ -100,23 +210,50 @@ STUDY = {
             "levels": [LEVEL],
         }
     ],
-    "unfinished": [{"id": int, "role": _ROLE, "requested": CONFIG, "levels": [LEVEL]}],
+    "unfinished": [{"id": int, **_ASKED, "levels": [LEVEL]}],
     "winners": [
         {
             "concurrency": int,
             "config": CONFIG,
             "output_tps": _NUMBER,
             "speedup_over_off": _MAYBE,
+            "speedup_equal_limits": _MAYBE,
             "decided": bool,
             "tie_to_fewer_steps": bool,
             "rivals": [{"config": CONFIG, "ratio": _NUMBER, "ratio_ci": (Pair(_NUMBER), None)}],
         }
     ],
-    "crossovers": [{"from": CONFIG, "to": CONFIG, "concurrency": Pair(int), "decided": bool}],
+    "crossovers": [
+        {
+            "from": CONFIG,
+            "to": CONFIG,
+            "concurrency": Pair(int),
+            "decided": bool,
+            "certain": (Pair(int), None),
+            "cause": (Text(("capacity", "verification cost", "acceptance")), None),
+        }
+    ],
+    "break_even": {"concurrency": (Pair(int), None), "why": str, "uncertain": [int]},
+    "baselines": {"equal_limits": _COUNT, "own_capacity": _COUNT},
     "recommendation": (
-        {"config": CONFIG, "launch_args": [str], "speedup_over_off": By(_MAYBE), "why": str},
+        {
+            "config": CONFIG,
+            "launch_args": [str],
+            "speedup_over_off": By(_MAYBE),
+            "speedup_equal_limits": By(_MAYBE),
+            "why": str,
+            "why_by_level": By(str),
+            "confirmation": _CONFIRMATION,
+            "instead_of": (CONFIG, None),
+        },
         None,
     ),
+    "schedule": (_SCHEDULE, None),
+    "levers": [_LEVER],
+    "lossless": _LOSSLESS,
+    "mix": (_MIX, None),
+    "noise": _NOISE,
+    "caveats": [{"kind": _CAVEAT, "config": (CONFIG, None), "concurrency": [int], "text": str}],
     "cost": {"launches": int, "wall_s": _NUMBER, "downtime_s": _NUMBER},
 }
 
