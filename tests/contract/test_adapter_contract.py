@@ -173,8 +173,8 @@ def test_a_version_and_a_file_do_not_change_what_is_recognised(case: Case) -> No
 
 
 @every_case
-def test_an_ordinary_log_refuses_no_schedule(case: Case) -> None:
-    assert case.adapter.schedule_refusal("server is up\nspeculation is on") == ""
+def test_an_ordinary_log_refuses_nothing(case: Case) -> None:
+    assert case.adapter.refusal("server is up\nspeculation is on") == ""
 
 
 WRAPPERS = (

@@ -126,6 +126,16 @@ def test_a_recorded_generation_is_one(entry: Entry) -> None:
     assert entry.adapter.read_generation(entry.text("completion.json")) >= 24
 
 
+@all_of("silent")
+def test_a_server_that_goes_on_without_speculation_is_found_out_and_quoted(entry: Entry) -> None:
+    answers = tuple(entry.text(name) for name in entry.values["answers"])
+    log = entry.text(entry.values["log"])
+    effective = entry.adapter.read_settings(entry.command, answers, log)
+    assert "off runs" in settings_differ(asked(entry), effective)
+    assert entry.values["telling"] in entry.adapter.refusal(log)
+    assert speculation_differs(asked(entry), make_effective(entry.config), entry.counters())
+
+
 @all_of("failure")
 def test_failures_are_classed_with_their_telling_line(entry: Entry) -> None:
     traces = ServerTraces(

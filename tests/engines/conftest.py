@@ -82,7 +82,7 @@ class Bench:
         tuner = self._start(
             [
                 sys.executable, "-m", "spectune", "tune", "--store", "studies.db", "--json", "study.json",
-                "--concurrency", "1,4", *words,
+                "--concurrency", "1,4", "--confirm", "0", "--refine", "0", *words,
             ],
             page,
         )  # fmt: skip
@@ -115,7 +115,7 @@ class Bench:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
         assert self.wait_gone()
-        self.started.clear()
+        self._reap()
 
     def processes(self) -> list[int]:
         """Processes that work in this folder."""
@@ -129,17 +129,19 @@ class Bench:
         """Whether no process is left in this folder within a minute."""
         deadline = time.monotonic() + GONE_S
         while self.processes() and time.monotonic() < deadline:
-            for process in self.started:
-                process.poll()
             time.sleep(0.1)
         return not self.processes()
 
     def close(self) -> None:
         """Ends whatever is left."""
-        for process in self.started:
-            process.poll()
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
+        self._reap()
+
+    def _reap(self) -> None:
+        for process in self.started:
+            process.wait(timeout=GONE_S)
+        self.started.clear()
 
     def _start(self, command: list[str], out: Path) -> subprocess.Popen[bytes]:
         with out.open("wb") as stream:
@@ -166,8 +168,13 @@ class Tuned:
     num_processes: int
 
     def trials(self) -> dict[int, dict[str, Any]]:
-        """Its trials by num_steps."""
-        return {trial["requested"]["num_steps"]: trial for trial in self.study["trials"]}
+        """The search's trials by num_steps."""
+        found = [trial for trial in self.study["trials"] if trial["role"] in ("baseline", "setting")]
+        return {trial["requested"]["num_steps"]: trial for trial in found}
+
+    def acceptance(self, steps: int) -> list[float]:
+        """Acceptance length of a setting at each level."""
+        return [level["acceptance_length"] for level in self.trials()[steps]["levels"]]
 
     def check(self, method: str, num_steps: tuple[int, ...]) -> None:
         """All settings were measured, as asked for, with speculation on where it was asked for."""

@@ -9,9 +9,10 @@ from spectune.analysis.caveats import Caveat, find_caveats
 from spectune.analysis.comparison import LevelFit
 from spectune.analysis.crossover import BreakEven, Crossover, find_break_even, find_crossovers
 from spectune.analysis.launches import Arm
+from spectune.analysis.levers import LeverAnswer, answer_levers
 from spectune.analysis.lossless import Lossless, check_lossless
 from spectune.analysis.noise import Noise
-from spectune.analysis.recommendation import Recommendation, recommend
+from spectune.analysis.recommendation import Recommendation, choose_setting, recommend
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleForms, answer_schedule
 from spectune.analysis.shortlist import shortlist
 from spectune.analysis.study_fit import StudyFit, fit_study
@@ -137,6 +138,7 @@ class StudyAnswers:
         arms: everything that was measured, in order of its first launch.
         recommendation: None when no setting was measured at every level.
         schedule: steps by batch size, measured or suggested; None where one setting wins everywhere.
+        levers: what capacity flags tried beside a setting are worth.
         lossless: whether speculation changes greedy answers.
         noise: what the study's figures vary by.
         caveats: signs that a figure should not be trusted.
@@ -155,6 +157,7 @@ class StudyAnswers:
     arms: tuple[ArmAnswer, ...]
     recommendation: Recommendation | None
     schedule: ScheduleAnswer | None
+    levers: tuple[LeverAnswer, ...]
     lossless: Lossless
     noise: Noise
     caveats: tuple[Caveat, ...]
@@ -191,8 +194,9 @@ def answer(
         launch_args: the engine's flags for a setting.
         schedule_forms: each engine's own text for a schedule.
     """
-    fit, baselines = fit_study(history), find_baselines(history)
+    fit = fit_study(history)
     winners = find_winners(fit.levels, history.study.concurrency)
+    baselines = find_baselines(history, _that_matter(history, fit, winners))
     chosen = recommend(history, fit, baselines)
     trials = tuple(_trial_answer(outcome) for outcome in history.outcomes)
     return StudyAnswers(
@@ -207,12 +211,18 @@ def answer(
         arms=_arms(fit, baselines),
         recommendation=chosen and replace(chosen, launch_args=launch_args(chosen.config)),
         schedule=_schedule(history, fit, chosen, schedule_forms),
+        levers=() if chosen is None else answer_levers(history, fit, chosen.config, chosen.mix),
         lossless=check_lossless(history, fit.measured),
         noise=fit.noise,
         caveats=find_caveats(history, fit.measured),
         cost=Cost(launches=history.launches, wall_s=history.wall_s, downtime_s=0.0),
         finished=history.finished,
     )
+
+
+def _that_matter(history: StudyHistory, fit: StudyFit, winners: tuple[Winner, ...]) -> set[SpecConfig]:
+    chosen = choose_setting(history.study, fit.levels)
+    return {winner.config for winner in winners} | ({chosen.config} if chosen is not None else set())
 
 
 def _schedule(

@@ -1,14 +1,16 @@
 """The two baselines: off at the limits speculation leaves, and off at the capacity it has alone.
 
 Speculation takes memory, so off alone may run more sequences at once. Off at equal limits tells what
-speculation does; off at its own capacity tells what one would run instead. Where no limit binds at any
-level, they are the same trial.
+speculation does; off at its own capacity tells what one would run instead. Where the capacity of no
+setting that matters (a winner, the recommended one) binds at any level, they are the same trial.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from spectune.analysis.comparison import LevelFit
 from spectune.analysis.launches import OFF_ARM, Arm, arm_of
+from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import StudyHistory
 from spectune.domain.trial import Completed, TrialId
 
@@ -42,14 +44,19 @@ class Baselines:
         )
 
 
-def find_baselines(history: StudyHistory) -> Baselines:
-    """The baselines among what was measured."""
+def find_baselines(history: StudyHistory, settings: Collection[SpecConfig]) -> Baselines:
+    """The baselines among what was measured.
+
+    Args:
+        history: everything that was measured.
+        settings: the settings that matter, whose capacity may bind.
+    """
     done = [outcome for outcome in history.outcomes if isinstance(outcome, Completed)]
     plain = next((outcome for outcome in done if arm_of(outcome.trial) == OFF_ARM), None)
     limited = next((o for o in done if o.trial.config.is_off and o.trial.lever), None)
     if limited is not None:
         equal: TrialId | None = limited.trial.id
-    elif plain is not None and not _is_limited(done, max(history.study.concurrency)):
+    elif plain is not None and not _is_limited(done, settings, max(history.study.concurrency)):
         equal = plain.trial.id
     else:
         equal = None
@@ -60,7 +67,11 @@ def find_baselines(history: StudyHistory) -> Baselines:
     )
 
 
-def _is_limited(done: list[Completed], highest: int) -> bool:
-    """Whether any setting runs, or may run, fewer sequences at once than the highest level asks for."""
-    limits = [o.effective.max_running_requests for o in done if arm_of(o.trial).is_setting]
+def _is_limited(done: list[Completed], settings: Collection[SpecConfig], highest: int) -> bool:
+    """Whether off or one of these settings runs, or may run, fewer at once than some level asks for."""
+    limits = [
+        o.effective.max_running_requests
+        for o in done
+        if arm_of(o.trial) == OFF_ARM or (arm_of(o.trial).is_setting and o.trial.config in settings)
+    ]
     return any(limit is None or limit < highest for limit in limits)

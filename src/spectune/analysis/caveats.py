@@ -12,7 +12,7 @@ from spectune.metrics.acceptance import setting_faults
 CaveatKind = Literal["no acceptance", "all accepted", "acceptance falls", "unreadable counters", "not fresh"]
 _NO_GAIN = 1.05
 _CEILING = 0.95
-_FALL = 0.05
+_FALL = 0.25  # of what is accepted beyond the first token; each level has prompts of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,8 @@ class Caveat:
         kind: which.
         config: the setting it was seen with; None where it concerns the study.
         concurrency: levels it was seen at, ascending.
-        value: acceptance length, share it fell by, or the share of fresh prompts that were not.
+        value: acceptance length, share of the accepted tokens it fell by, or share of fresh prompts that
+            are none.
         detail: the identity that is broken, of unreadable counters.
     """
 
@@ -57,8 +58,12 @@ def _of(config: SpecConfig, cells: Sequence[MeasuredLevel]) -> Iterable[Caveat]:
         highest = max(high.values())
         yield Caveat(kind="all accepted", config=config, concurrency=_sorted(high), value=highest)
     ends = (min(lengths), max(lengths)) if lengths else (0, 0)
-    if lengths and lengths[ends[1]] < (1 - _FALL) * lengths[ends[0]]:
-        fall = 1 - lengths[ends[1]] / lengths[ends[0]]
+    fall = (
+        1 - (lengths[ends[1]] - 1) / (lengths[ends[0]] - 1)
+        if lengths and lengths[ends[0]] > _NO_GAIN
+        else 0.0
+    )
+    if fall > _FALL:
         yield Caveat(kind="acceptance falls", config=config, concurrency=ends, value=fall)
     faults = {cell.summary.concurrency: fault for cell in cells for fault in _faults(cell)[:1]}
     if faults:

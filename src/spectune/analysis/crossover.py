@@ -6,11 +6,12 @@ that turned most against the lower setting from one end to the other.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from spectune.analysis.comparison import LevelFit
+from spectune.analysis.comparison import LevelFit, SpeedDifference
 from spectune.analysis.launches import OFF_ARM, Arm
 from spectune.analysis.winners import Fits, Winner
 from spectune.domain.spec_config import SpecConfig
@@ -48,10 +49,12 @@ class BreakEven:
     Attributes:
         concurrency: highest level at which it still does, and the next; None where there is no such place.
         why: why there is none, "" where there is one.
+        uncertain: levels at which the noise does not tell the best speculation from off.
     """
 
     concurrency: tuple[int, int] | None
     why: str
+    uncertain: tuple[int, ...] = ()
 
 
 def find_crossovers(winners: tuple[Winner, ...], fits: Fits) -> tuple[Crossover, ...]:
@@ -65,28 +68,34 @@ def find_crossovers(winners: tuple[Winner, ...], fits: Fits) -> tuple[Crossover,
 
 def find_break_even(fits: Fits) -> BreakEven:
     """Where the best measured speculation falls to off's speed or below."""
-    leads = {level: lead for level, fit in fits.items() if (lead := _lead_over_off(fit)) is not None}
+    leads = {level: lead for level, fit in sorted(fits.items()) if (lead := _lead_over_off(fit)) is not None}
     if not leads:
         return BreakEven(concurrency=None, why="off and speculation were not measured at a common level")
-    levels = sorted(leads)
-    span = f"from {levels[0]} to {levels[-1]}" if len(levels) > 1 else f"at {levels[0]}"
+    levels = list(leads)
+    uncertain = tuple(level for level, lead in leads.items() if not lead.is_decided)
     for low, high in pairwise(levels):
-        if leads[low] > 0 >= leads[high]:
-            return BreakEven(concurrency=(low, high), why="")
-    if leads[levels[0]] > 0:
-        return BreakEven(concurrency=None, why=f"speculation is faster than off {span}")
-    first = next((level for level in levels if leads[level] > 0), None)
+        if leads[low].ratio > 1 >= leads[high].ratio:
+            return BreakEven(concurrency=(low, high), why="", uncertain=uncertain)
+    return BreakEven(concurrency=None, why=_no_break_even(leads), uncertain=uncertain)
+
+
+def _no_break_even(leads: Mapping[int, SpeedDifference]) -> str:
+    levels = list(leads)
+    span = f"from {levels[0]} to {levels[-1]}" if len(levels) > 1 else f"at {levels[0]}"
+    if leads[levels[0]].ratio > 1:
+        return f"speculation is faster than off {span}"
+    first = next((level for level, lead in leads.items() if lead.ratio > 1), None)
     if first is None:
-        return BreakEven(concurrency=None, why=f"speculation is nowhere faster than off {span}")
-    return BreakEven(concurrency=None, why=f"speculation is faster than off only from {first} on")
+        return f"speculation is nowhere faster than off {span}"
+    return f"speculation is faster than off only from {first} on"
 
 
-def _lead_over_off(fit: LevelFit) -> float | None:
-    """Log lead of the best speculation; None without both."""
+def _lead_over_off(fit: LevelFit) -> SpeedDifference | None:
+    """The best speculation relative to off; None without both."""
     others = [Arm(config=config) for config in fit.settings if not config.is_off]
     if not others or not fit.has(OFF_ARM):
         return None
-    return math.log(max(fit.tps(arm) for arm in others) / fit.tps(OFF_ARM))
+    return fit.difference(max(others, key=fit.tps), OFF_ARM, contenders=len(others))
 
 
 def _crossover(lower: Winner, upper: Winner, fits: Fits) -> Crossover:

@@ -14,7 +14,13 @@ from spectune.cli.options import (
     parse_share,
 )
 from spectune.cli.proof_options import PROOF, add_proof_arguments, read_proof
-from spectune.cli.service_options import ServiceTerms, add_terms_arguments, add_unit_arguments, read_terms
+from spectune.cli.service_options import (
+    ServiceTerms,
+    add_container_arguments,
+    add_terms_arguments,
+    add_unit_arguments,
+    read_terms,
+)
 from spectune.domain.study import ProofRule, SearchRule
 from spectune.errors import ConfigError
 
@@ -32,7 +38,7 @@ DEFAULT_TOLERANCE = 0.005
 NEWEST = "last"
 _QUESTION = (
     "engine", "model", "workload", "concurrency", "seed", "num_steps", "method", "methods", "topk",
-    "num_draft_tokens",
+    "num_draft_tokens", "lever",
 )  # fmt: skip
 _EFFORT = ("search", "tolerance", "max_launches", "max_downtime")
 
@@ -61,6 +67,7 @@ class TuneOptions:
         methods: to try one after the other; empty takes the serve command's own, else what it offers.
         topk: branches per draft step.
         num_draft_tokens: for topk > 1; None takes the engine's rule.
+        levers: capacity flags to try beside the command's own.
         json_file: where the JSON goes, "-" for stdout; "" for nowhere.
         report_file: where the Markdown goes; "" for nowhere.
         store_file: the study store; "" for the default one.
@@ -83,6 +90,7 @@ class TuneOptions:
     methods: tuple[str, ...]
     topk: int
     num_draft_tokens: int | None
+    levers: tuple[str, ...]
     json_file: str
     report_file: str
     store_file: str
@@ -111,6 +119,7 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
         methods=_methods(found),
         topk=_count(found.topk, "--topk", 1) or 1,
         num_draft_tokens=_count(found.num_draft_tokens, "--num-draft-tokens", 1),
+        levers=tuple(dict.fromkeys(found.lever or ())),
         json_file=found.json or "",
         report_file=found.report or "",
         store_file=found.store or "",
@@ -158,10 +167,15 @@ def _parser() -> Parser:
     space.add_argument("--methods", metavar="LIST", help="several, such as eagle,ngram; off is launched once")
     space.add_argument("--topk", metavar="N", help="branches per draft step (default 1, a chain)")
     space.add_argument("--num-draft-tokens", metavar="N", help="with --topk > 1: tokens verified per step")
+    space.add_argument(
+        "--lever", metavar="FLAGS", action="append",
+        help="capacity flags to try as well, such as '--max-running-requests 24'; may be given again",
+    )  # fmt: skip
     _add_effort(parser.add_argument_group("effort"))
     add_proof_arguments(parser.add_argument_group("proof"))
-    service = parser.add_argument_group("a systemd service instead of a SERVE COMMAND")
+    service = parser.add_argument_group("a systemd service or a container instead of a SERVE COMMAND")
     add_unit_arguments(service)
+    add_container_arguments(service)
     add_terms_arguments(service)
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="answers as JSON; - for stdout instead of the table")
@@ -246,7 +260,7 @@ def _search(found: argparse.Namespace) -> SearchRule:
     limits = [
         name for name in ("tolerance", "max_launches", "max_downtime") if getattr(found, name) is not None
     ]
-    if found.unit is not None and kind == "grid":
+    if (found.unit is not None or found.docker is not None) and kind == "grid":
         limits = [name for name in limits if name != "max_downtime"]  # then it is the service's limit
     if kind == "grid" and limits:
         flag = limits[0].replace("_", "-")
@@ -257,6 +271,8 @@ def _search(found: argparse.Namespace) -> SearchRule:
         raise ConfigError(
             "--search model: `topk is 1` must hold; leave --search out to try every tree asked for."
         )
+    if kind == "grid" and found.lever:
+        raise ConfigError("--lever: `it belongs to --search model` must hold; ask for that as well.")
     tolerance, downtime = found.tolerance, found.max_downtime
     return SearchRule(
         kind=kind,
@@ -270,7 +286,8 @@ def _check(options: TuneOptions) -> None:
     """Combinations that no single option shows to be wrong."""
     if options.service is not None and options.command:
         raise ConfigError(
-            "spectune tune: `--unit or a serve command after --` must hold, got both; a unit runs its own."
+            "spectune tune: `--unit, --docker or a serve command after --` must hold, got two; a unit or "
+            "container runs its own."
         )
     if options.topk == 1 and options.num_draft_tokens is not None:
         raise ConfigError(

@@ -26,6 +26,7 @@ from spectune.engines import schedule_forms, tensorrt_llm
 from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.engines.known_bugs import bugs_before_launch
+from spectune.engines.levers import check_lever
 from spectune.engines.llamacpp import LlamacppAdapter
 from spectune.engines.sglang import SglangAdapter
 from spectune.engines.vllm import VllmAdapter
@@ -258,13 +259,27 @@ def _space(options: TuneOptions, adapter: EngineAdapter, command: Command) -> Se
         num_draft_tokens=options.num_draft_tokens,
         is_exhaustive=options.num_steps is not None,
         more_methods=tuple(more),
+        probe_topk=_probe(options, adapter, command, first),
+        levers=("", *options.levers),
     )
+    for lever in options.levers:
+        obstacle = check_lever(adapter.name, lever, adapter.facts.help_text)
+        if obstacle:
+            raise ConfigError(f"--lever {lever!r}: `the engine has it` must hold: {obstacle}")
     for method in (first, *more):
         configs = [c for c in grid_configs(replace(space, method=method, more_methods=())) if not c.is_off]
         obstacles = [adapter.check(command, config) for config in configs]
         if obstacles and all(obstacles):
             raise ConfigError(f"settings: `one of them can run` must hold, none can: {obstacles[0]}")
     return space
+
+
+def _probe(options: TuneOptions, adapter: EngineAdapter, command: Command, method: str) -> int | None:
+    """Branches of the one tree that a search by the model looks at; None where there can be none."""
+    if options.search.kind != "model" or "topk" in options.given:
+        return None
+    tree = SpecConfig(method=method, num_steps=2, topk=2, num_draft_tokens=5)
+    return None if adapter.check(command, tree) else 2
 
 
 def _load_pool(workload: str, seed: int) -> PromptPool:

@@ -165,8 +165,8 @@ class EngineAdapter(Protocol):
             file: a path on the serving machine that the command may name, where the engine wants a file.
         """
 
-    def schedule_refusal(self, log: str) -> str:
-        """The engine's own words in its log that it follows no schedule; "" where there are none."""
+    def refusal(self, log: str) -> str:
+        """The engine's own words in its log that it runs something else than asked for; "" where none."""
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The command with these flags, `--name value` pairs or switches, in place of its own."""

@@ -133,7 +133,7 @@ class EmbeddedAdapter:
         words = (_ALGORITHM, ALGORITHMS[config.method], _SCHEDULE, schedule.label)
         return Scheduled(command=Command(argv=argv + words, env=command.env))
 
-    def schedule_refusal(self, log: str) -> str:
+    def refusal(self, log: str) -> str:
         """It refuses none."""
         del log
         return ""

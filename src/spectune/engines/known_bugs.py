@@ -204,6 +204,13 @@ KNOWN_BUGS = (
     ),
     KnownBug(
         engine="llamacpp",
+        needs=frozenset({"speculation", "method:eagle3", "drafts-sampled-together"}),
+        symptom="EAGLE-3 drafts of several sequences at once are mostly rejected: acceptance length 3.1 at "
+        "1, 2.8 at 2, 1.7 at 4 of 4 slots (b11434, measured; the text is right).",
+        advice="Add --no-spec-draft-backend-sampling: 3.1 at all three.",
+    ),
+    KnownBug(
+        engine="llamacpp",
         needs=frozenset({"speculation", "many-slots"}),
         symptom="acceptance collapses with 16 and more slots.",
         advice="Look at the acceptance of each level.",

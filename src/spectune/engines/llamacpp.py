@@ -30,6 +30,7 @@ from spectune.errors import ConfigError, ProtocolError
 _MANY_SLOTS = 16
 _SLOTS = ("-np", "--parallel")
 _CONTEXT = ("-c", "--ctx-size")
+_GIVEN_UP = "failed to initialize speculative decoding context"
 _SIGNS = (
     Sign(
         pattern=re.compile(r"failed to load draft model"),
@@ -164,10 +165,9 @@ class LlamacppAdapter:
         del schedule, file
         return Scheduled(command=self.command_for(command, config))
 
-    def schedule_refusal(self, log: str) -> str:
-        """It has none to refuse."""
-        del log
-        return ""
+    def refusal(self, log: str) -> str:
+        """Why it goes on without speculation: its own line (b11434; seen with a draft of the wrong kind)."""
+        return next((line.strip() for line in log.splitlines() if _GIVEN_UP in line), "")
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
         """The flags after the last word, the command's own of those names taken out."""
@@ -178,10 +178,14 @@ class LlamacppAdapter:
         return ("--parallel", str(max_running_requests))
 
     def traits(self, command: Command, config: SpecConfig) -> frozenset[str]:
-        """Method and slots."""
+        """Method, slots, and where drafts are sampled."""
         found = {f"method:{config.method}"} | (set() if config.is_off else {"speculation"})
-        if (self._flags(command).number(*_SLOTS) or 0) >= _MANY_SLOTS:
+        flags = self._flags(command)
+        slots = flags.number(*_SLOTS)
+        if (slots or 0) >= _MANY_SLOTS:
             found.add("many-slots")
+        if slots != 1 and not flags.has("--no-spec-draft-backend-sampling"):
+            found.add("drafts-sampled-together")
         return frozenset(found)
 
     def endpoint(self, command: Command) -> Endpoint:

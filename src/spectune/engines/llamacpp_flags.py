@@ -84,10 +84,11 @@ def setting_flags(flags: Flags, config: SpecConfig, *, is_old: bool = False) -> 
 def changed(flags: Flags, config: SpecConfig, *, is_old: bool = False) -> Command:
     """The command with its speculative flags changed to `config` and nothing else.
 
-    The draft model and its flags stay while the method stays; off and another method lose them.
+    The draft model and its flags stay while the method stays, and where another that needs a draft model
+    is asked for; off and n-grams lose them.
     """
     added = setting_flags(flags, config, is_old=is_old)
-    is_same = not config.is_off and config_of(flags).method in (config.method, OFF.method)
+    is_same = not config.is_off and _stays(config_of(flags).method, config.method)
     replaced = {SPEC_TYPE, *(word for word in added if word.startswith("--"))}
     if is_same:
         replaced.update(_length_flags(config.method))
@@ -124,6 +125,11 @@ def is_speculative(word: str) -> bool:
     return word.startswith(("--spec-", "--no-spec-", "--draft-", "--model-draft", "--hf-repo-draft")) or (
         word in _SHORT or word in OLD_DRAFT_MAX
     )
+
+
+def _stays(own: str, asked: str) -> bool:
+    """Whether the draft model of a command with the method `own` stays for the method `asked`."""
+    return own in (asked, OFF.method) or {own, asked} == NEED_DRAFT
 
 
 def _length_flags(method: str) -> tuple[str, ...]:

@@ -165,7 +165,7 @@ class SglangAdapter:
         changed = sglang_flags.changed(self._flags(command), config, file=file)
         return Scheduled(command=changed, file_text=adaptive_json(schedule))
 
-    def schedule_refusal(self, log: str) -> str:
+    def refusal(self, log: str) -> str:
         """Its "speculative_adaptive disabled: …"."""
         return sglang_schedule.refusal(log)
 

@@ -166,7 +166,7 @@ class VllmAdapter:
         rows = batch_size_rows(schedule)
         return Scheduled(command=vllm_config.changed(self._flags(command), config, rows))
 
-    def schedule_refusal(self, log: str) -> str:
+    def refusal(self, log: str) -> str:
         """Its "… Disabling num_speculative_tokens_per_batch_size …" (0.32, source)."""
         return vllm_answers.schedule_refusal(log)
 

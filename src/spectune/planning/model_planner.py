@@ -88,7 +88,7 @@ def _trial(study: Study, history: StudyHistory, config: SpecConfig, launch: Laun
         for outcome in history.outcomes
     )
     role: Role = "repeat" if is_again else "setting"
-    if config.is_off and not is_again:
+    if config.is_off and not is_again and not launch.choice.lever:
         role = "baseline"
     return Trial(
         id=TrialId(last + 1),

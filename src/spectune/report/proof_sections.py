@@ -2,7 +2,8 @@
 
 from spectune.analysis.answers import ArmAnswer, ArmLevel, StudyAnswers
 from spectune.analysis.comparison import SpeedDifference
-from spectune.analysis.crossover import Crossover
+from spectune.analysis.crossover import BreakEven, Crossover
+from spectune.analysis.levers import LeverAnswer
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleLevel
 from spectune.analysis.winners import effort
 from spectune.report import numbers
@@ -10,6 +11,7 @@ from spectune.report.document import Block, Code, Items, Paragraph, Section, Tab
 from spectune.report.proof_text import (
     caveat_text,
     confirmation_text,
+    difference_text,
     drift_text,
     fresh_text,
     is_too_wide,
@@ -77,13 +79,19 @@ def crossover_section(answers: StudyAnswers) -> Section | None:
     lines = [_crossover_line(crossover) for crossover in answers.crossovers]
     if not lines:
         lines = [f"Nowhere between {levels[0]} and {levels[-1]} concurrent requests."]
-    found = answers.break_even
+    lines.append(_break_even_line(answers.break_even))
+    return Section(title="Where the best setting changes", blocks=(Items(items=tuple(lines)),))
+
+
+def _break_even_line(found: BreakEven) -> str:
     if found.concurrency is not None:
         low, high = found.concurrency
-        lines.append(f"break-even with off between {low} and {high}: above, no speculation is faster")
+        line = f"break-even with off between {low} and {high}: above, no speculation is faster"
     else:
-        lines.append(f"no break-even with off: {found.why}")
-    return Section(title="Where the best setting changes", blocks=(Items(items=tuple(lines)),))
+        line = f"no break-even with off: {found.why}"
+    if not found.uncertain:
+        return line
+    return f"{line} (not certain at {numbers.listing([str(level) for level in found.uncertain])})"
 
 
 def _crossover_line(crossover: Crossover) -> str:
@@ -105,8 +113,11 @@ def schedule_section(answers: StudyAnswers) -> Section | None:
     found = answers.schedule
     if found is None or not found.measured:
         return None
-    head = ("requests", "tok/s", "÷ off", f"÷ {found.best_fixed.label}")
-    table = Table(head=head, rows=tuple(_schedule_row(level) for level in found.measured))
+    rows = tuple(_schedule_row(level) for level in found.measured)
+    head: tuple[str, ...] = ("requests", "tok/s", "÷ off", f"÷ {found.best_fixed.label}")
+    if found.best_fixed.is_off:
+        head, rows = head[:-1], tuple(row[:-1] for row in rows)
+    table = Table(head=head, rows=rows)
     verdict = f"{found.verdict[0].upper()}{found.verdict[1:]}: {schedule_why(found)}."
     blocks: list[Block] = [Paragraph(text=verdict), table]
     text = found.exported.get(answers.study.engine, "")
@@ -132,6 +143,25 @@ def _difference_cell(found: SpeedDifference | None) -> str:
     if found.ratio_ci is None or is_too_wide(found):
         return ratio
     return f"{ratio} [{numbers.ratio(found.ratio_ci[0])}, {numbers.ratio(found.ratio_ci[1])}]"
+
+
+def lever_section(answers: StudyAnswers) -> Section | None:
+    """Capacity flags that were tried, beside the recommended setting without them."""
+    chosen = answers.recommendation
+    if chosen is None or not answers.levers:
+        return None
+    lines = tuple(_lever_line(found, chosen.config.label) for found in answers.levers)
+    return Section(title="Capacity flags", blocks=(Items(items=lines),))
+
+
+def _lever_line(found: LeverAnswer, best: str) -> str:
+    runs = "" if found.capacity is None else f" (runs {found.capacity} at once)"
+    name = f"{found.config.label}, {found.lever}{runs}"
+    if found.mean_gain is None:
+        measured = numbers.listing([str(level.concurrency) for level in found.levels])
+        return f"{name}: measured at {measured or 'no level'} only, so it cannot be set against {best}"
+    verdict = {"better": "worth setting", "not certain": "not certain", "no gain": "no gain"}[found.verdict]
+    return f"{name}: {difference_text(found.mean_gain, best)} over the levels: {verdict}"
 
 
 def proof_section(answers: StudyAnswers) -> Section | None:

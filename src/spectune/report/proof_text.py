@@ -36,10 +36,11 @@ def confirmation_text(found: Recommendation) -> str:
         return f"not measured again: {label} was not launched again on fresh prompts"
     launches = "a fresh launch" if confirmation.launches == 1 else f"{confirmation.launches} fresh launches"
     text = f"{confirmation.verdict} on fresh prompts by {launches}"
+    over = "over the mix" if found.mix.is_asked else "over the levels"
     if confirmation.over_off is not None:
-        text += f": {difference_text(confirmation.over_off, 'off')} over the levels"
+        text += f": {difference_text(confirmation.over_off, 'off')} {over}"
     elif confirmation.over_rival is not None and confirmation.rival is not None:
-        text += f": {difference_text(confirmation.over_rival, confirmation.rival.label)} over the levels"
+        text += f": {difference_text(confirmation.over_rival, confirmation.rival.label)} {over}"
     rival = confirmation.rival
     if confirmation.verdict == "not confirmed" and rival is not None and confirmation.over_rival is not None:
         text += f"; {rival.label} was faster there, {numbers.ratio(1 / confirmation.over_rival.ratio)} of it"
@@ -176,9 +177,10 @@ def caveat_text(found: Caveat) -> str:
                 "its ceiling; more steps may pay, or the text repeats itself"
             )
         case "acceptance falls":
+            low, high = found.concurrency[0], found.concurrency[-1]
             return (
-                f"{label} accepts {numbers.percent(found.value)} less at {found.concurrency[-1]} than at "
-                f"{found.concurrency[0]}: the text is the same, so the engine is the suspect"
+                f"{label}: {numbers.percent(found.value)} fewer draft tokens are accepted at {high} than at "
+                f"{low}; that much is seldom the text, look at the engine"
             )
         case "unreadable counters":
             return f"{label}: the counters at {at} cannot be true, acceptance is not shown: {found.detail}"

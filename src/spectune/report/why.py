@@ -5,7 +5,7 @@ from spectune.analysis.recommendation import Alternative, Recommendation
 from spectune.report import numbers
 
 _CLEAR = 0.01
-_QUEUEING = 0.2  # share of the requests that do not run, from which it is said
+_FEW = 0.6  # share of the requests; where no more of them run, it is said
 
 
 def why(recommendation: Recommendation, *, has_mechanism: bool = True) -> str:
@@ -38,12 +38,14 @@ def _level_sentence(level: LevelReason) -> str:
 
 def _crowding(level: LevelReason) -> str:
     """What keeps requests from running."""
-    if level.running is None or level.running > (1 - _QUEUEING) * level.concurrency:
+    if level.running is None or level.concurrency == 1:
         return ""
     running, waits = f"{level.running:.0f} of the {level.concurrency}", _wait(level)
     if level.capacity is not None and level.capacity < level.concurrency:
         return f"The server runs {running}, because it holds no more than {level.capacity} at once{waits}."
-    return f"Of its requests {running} run at a time; the others wait or are read in{waits}."
+    if level.running > _FEW * level.concurrency:
+        return ""
+    return f"{running} requests run at a time; the others wait, or their prompts are being read{waits}."
 
 
 def _wait(level: LevelReason) -> str:

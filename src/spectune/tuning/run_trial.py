@@ -277,7 +277,7 @@ class _Sitting:
         adapter, lever = self._setup.adapter, self._trial.lever
         difference = settings_differ(self._trial, effective) or lever_differs(adapter.name, lever, effective)
         if difference:
-            said = adapter.schedule_refusal(server.log_text())
+            said = adapter.refusal(server.log_text())
             said = f" Its log: {said[:300]}" if said else ""
             raise TrialVoid(f"`requested = effective` must hold, but {difference}.{said}")
         self._runner._check_covariates(self._trial, effective)  # noqa: SLF001  (same module)

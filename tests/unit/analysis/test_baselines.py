@@ -27,17 +27,21 @@ def study_of(*outcomes: Completed) -> StudyHistory:
 
 
 def test_off_is_both_baselines_where_no_capacity_binds() -> None:
-    found = find_baselines(
-        study_of(make_completed(1, 0, {1: 100, 8: 400}), make_completed(2, 2, {1: 150, 8: 500}))
-    )
+    history = study_of(make_completed(1, 0, {1: 100, 8: 400}), make_completed(2, 2, {1: 150, 8: 500}))
+    found = find_baselines(history, [EAGLE_2.config])
     assert (found.equal_limits, found.own_capacity, found.limited) == (TrialId(1), TrialId(1), None)
 
 
 @pytest.mark.parametrize("running", [4, None])
 def test_a_capacity_that_binds_or_is_unknown_leaves_equal_limits_open(running: int | None) -> None:
     speculating = capped(make_completed(2, 2, {1: 150, 8: 300}), running)
-    found = find_baselines(study_of(make_completed(1, 0, {1: 100, 8: 400}), speculating))
+    found = find_baselines(study_of(make_completed(1, 0, {1: 100, 8: 400}), speculating), [EAGLE_2.config])
     assert (found.equal_limits, found.own_capacity) == (None, TrialId(1))
+
+
+def test_the_capacity_of_a_setting_that_nobody_would_run_does_not_matter() -> None:
+    speculating = capped(make_completed(2, 2, {1: 150, 8: 300}), 4)
+    assert find_baselines(study_of(make_completed(1, 0, {1: 100}), speculating), []).equal_limits == 1
 
 
 def test_off_with_a_lever_is_the_baseline_at_equal_limits() -> None:
@@ -46,12 +50,12 @@ def test_off_with_a_lever_is_the_baseline_at_equal_limits() -> None:
         capped(make_completed(2, 2, {1: 150, 8: 300}), 4),
         limited_off(3, {1: 100, 8: 200}),
     )
-    found, fit = find_baselines(history), fit_study(history).levels[8]
+    found, fit = find_baselines(history, [EAGLE_2.config]), fit_study(history).levels[8]
     assert (found.equal_limits, found.own_capacity) == (TrialId(3), TrialId(1))
     assert found.speedups(fit, EAGLE_2) == pytest.approx((0.75, 1.5), rel=0.01)
     assert found.speedups(fit, OFF_ARM) == pytest.approx((1.0, 2.0), rel=0.01)
 
 
 def test_nothing_measured_has_no_baseline() -> None:
-    found = find_baselines(study_of())
+    found = find_baselines(study_of(), [])
     assert (found.equal_limits, found.own_capacity) == (None, None)

@@ -132,3 +132,8 @@ def test_break_even_is_not_the_change_between_two_depths() -> None:
     )
     assert len(found.crossovers) == 1
     assert found.break_even == BreakEven(concurrency=None, why="speculation is faster than off from 1 to 16")
+
+
+def test_levels_at_which_speculation_and_off_are_a_tie_are_not_certain() -> None:
+    found = answer(history_of({0: {1: 100, 4: 300}, 2: {1: 200, 4: 295}}), lambda _: ()).break_even
+    assert (found.concurrency, found.uncertain) == ((1, 4), (4,))

@@ -12,7 +12,7 @@ EAGLE_2 = SpecConfig.chain("eagle", 2)
 def test_the_factors_of_a_speed_are_told_beside_offs() -> None:
     history = history_of({0: {1: 100}, 2: {1: 160}})
     fits = fit_study(history).levels
-    (found,) = reasons(fits, EAGLE_2, (OFF, EAGLE_2), find_baselines(history))
+    (found,) = reasons(fits, EAGLE_2, (OFF, EAGLE_2), find_baselines(history, [EAGLE_2]))
     assert found.tokens_per_step is not None
     assert found.step_s is not None
     assert found.running is not None
@@ -24,4 +24,4 @@ def test_the_factors_of_a_speed_are_told_beside_offs() -> None:
 def test_levels_that_the_others_lack_are_left_out() -> None:
     history = history_of({0: {1: 100}, 2: {1: 160, 8: 500}})
     fits = fit_study(history).levels
-    assert [r.concurrency for r in reasons(fits, EAGLE_2, (OFF,), find_baselines(history))] == [1]
+    assert [r.concurrency for r in reasons(fits, EAGLE_2, (OFF,), find_baselines(history, [EAGLE_2]))] == [1]

@@ -1,13 +1,14 @@
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from spectune.analysis.launches import by_level, measured_levels
+from spectune.analysis.launches import by_level, measured_levels, ramps
 from spectune.analysis.noise import LAUNCH_DEGREES, LAUNCH_SD, Noise, estimate_noise, idiosyncratic
 from spectune.domain.trial import Completed
-from spectune.testing.study_values import make_completed, make_confirmed, make_history, make_study
+from spectune.testing.study_values import make_completed, make_confirmed, make_history, make_level, make_study
 
 
 def noise_of(outcomes: Iterable[Completed]) -> Noise:
@@ -73,3 +74,25 @@ def test_levels_that_run_evenly_have_little_block_noise() -> None:
     found = noise_of([make_completed(1, 0, {4: 100}), make_completed(2, 1, {4: 150})])
     assert found.block_sd is not None
     assert found.block_sd < 0.01
+
+
+def test_a_ramp_tells_nothing_of_the_time_within_a_launch() -> None:
+    arms = [make_completed(1, 0, {4: 100}), make_completed(2, 1, {4: 150})]
+    uneven = make_level(4, 100, num_requests=60)
+    half = [
+        replace(r, ended_at_s=r.sent_at_s + (2.0 if r.index > 30 else 1.0) * (r.ended_at_s - r.sent_at_s))
+        for r in uneven.records
+    ]
+    loads = (make_level(4, 150, part="ramp"), replace(uneven, records=tuple(half), part="ramp"))
+    ramped = [replace(o, levels=(*o.levels, load)) for o, load in zip(arms, loads, strict=True)]
+    history = make_history(make_study(concurrency=(4,)), tuple(ramped))
+    measured = measured_levels(history)
+    found = estimate_noise([*by_level(measured).values(), *ramps(measured).values()])
+    assert found.block_sd is not None
+    assert found.block_sd < 0.01
+
+
+def test_levels_that_the_same_launches_share_add_no_degrees_of_freedom() -> None:
+    once = [make_completed(1, 1, {4: 150}), make_confirmed(2, 1, {}, {4: 156})]
+    more = [once[0], make_confirmed(2, 1, {4: 140}, {4: 156}), make_confirmed(3, 1, {4: 143}, {4: 153})]
+    assert (noise_of(once).num_repeats, noise_of(more).num_repeats) == (1, 2)

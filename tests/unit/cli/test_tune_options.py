@@ -114,3 +114,11 @@ def test_methods_are_one_or_several_known_ones() -> None:
 def test_other_methods_are_refused(words: tuple[str, ...], rule: str) -> None:
     with pytest.raises(ConfigError, match=rule):
         parse_tune_options(words)
+
+
+def test_levers_are_kept_as_texts_and_belong_to_the_model_search() -> None:
+    words = ["--lever", "--max-running-requests 24", "--lever", "--max-running-requests 8"]
+    options = parse_tune_options(words)
+    assert options.levers == ("--max-running-requests 24", "--max-running-requests 8")
+    with pytest.raises(ConfigError, match="it belongs to --search model"):
+        parse_tune_options([*words, "--search", "grid"])

@@ -35,6 +35,13 @@ def test_before_a_launch_only_what_depends_on_the_setting_is_told() -> None:
     assert not bugs_before_launch("llamacpp", "", handled)
 
 
+def test_eagle_heads_of_llama_server_are_warned_of_while_drafts_are_sampled_together() -> None:
+    traits = frozenset({"speculation", "method:eagle3"})
+    (told,) = bugs_before_launch("llamacpp", "b0-unknown", traits | {"drafts-sampled-together"})
+    assert "--no-spec-draft-backend-sampling" in told.advice
+    assert not bugs_before_launch("llamacpp", "b0-unknown", traits)
+
+
 def test_beside_a_failure_the_log_decides() -> None:
     log = "CUDA error: an illegal memory access was encountered"
     assert any("topk" in bug.symptom for bug in bugs_in_log("sglang", "0.5.17", TRAITS, log))

@@ -100,4 +100,20 @@ def test_its_own_words_are_understood(line: str, kind: str) -> None:
 def test_methods_follow_what_the_command_offers() -> None:
     assert ADAPTER.methods(command()) == ("ngram",)
     assert ADAPTER.methods(command("-md", "d.gguf", "--spec-type", "draft-eagle3"))[0] == "eagle3"
-    assert ADAPTER.traits(command("-np", "32"), OFF) == {"method:off", "many-slots"}
+
+
+def test_known_bugs_depend_on_slots_and_on_where_drafts_are_sampled() -> None:
+    on_cpu = ("--no-spec-draft-backend-sampling",)
+    assert ADAPTER.traits(command("-np", "32", *on_cpu), OFF) == {"method:off", "many-slots"}
+    head = SpecConfig.chain("eagle3", 2)
+    assert "drafts-sampled-together" in ADAPTER.traits(command("-np", "4"), head)
+    assert "drafts-sampled-together" in ADAPTER.traits(command(), head)
+    assert "drafts-sampled-together" not in ADAPTER.traits(command("-np", "1"), head)
+    assert "drafts-sampled-together" not in ADAPTER.traits(command("-np", "4", *on_cpu), head)
+
+
+def test_why_it_goes_on_without_speculation_is_its_own_line() -> None:
+    line = (
+        "0.1 E srv load_model: failed to initialize speculative decoding context: draft model is not eagle3"
+    )
+    assert ADAPTER.refusal(f"model loading\n{line} (expected 3)\nmodel loaded\n") == f"{line} (expected 3)"

@@ -47,6 +47,15 @@ def test_off_takes_the_draft_model_away_and_nothing_else() -> None:
     assert llamacpp_flags.changed(own, OFF).argv == ("llama-server", "-m", "m", "-t", "1")
 
 
+def test_a_draft_model_stays_when_another_method_that_needs_one_is_asked_for() -> None:
+    """`-md HEAD` alone reads as draft_model, so --method eagle3 must not take the head away."""
+    changed = llamacpp_flags.changed(flags("-md", "head.gguf", "-ngld", "9"), SpecConfig.chain("eagle3", 2))
+    assert changed.argv == (
+        "llama-server", "-md", "head.gguf", "-ngld", "9", "--spec-type", "draft-eagle3",
+        "--spec-draft-n-max", "2",
+    )  # fmt: skip
+
+
 def test_the_lookup_is_never_longer_than_the_draft_unless_the_user_says_so() -> None:
     assert llamacpp_flags.setting_flags(flags(), SpecConfig.chain("ngram", 1))[3] == "1"
     assert llamacpp_flags.setting_flags(flags(), SpecConfig.chain("ngram", 9))[3] == "2"

@@ -141,5 +141,5 @@ def test_a_schedule_is_read_back_from_the_command_unless_the_log_drops_it() -> N
     assert found.schedule == Schedule.of((1, 4, 2), (5, None, 0))
     assert found.config == SpecConfig.chain("ngram", 2)
     assert ADAPTER.read_settings(started.command, answers, f"{log}\n{DROPPED}").schedule is None
-    assert ADAPTER.schedule_refusal(f"{log}\n{DROPPED}\n") == DROPPED
+    assert ADAPTER.refusal(f"{log}\n{DROPPED}\n") == DROPPED
     assert ADAPTER.read_settings(command(), answers, log).schedule is None

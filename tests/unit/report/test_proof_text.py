@@ -128,7 +128,7 @@ def test_mix_and_limits_say_what_was_asked_and_what_is_out() -> None:
     [
         ("no acceptance", "is it the draft of this model"),
         ("all accepted", "at its ceiling"),
-        ("acceptance falls", "the engine is the suspect"),
+        ("acceptance falls", "look at the engine"),
         ("unreadable counters", "cannot be true"),
         ("not fresh", "the workload has too few"),
     ],
