@@ -38,7 +38,9 @@ class PoolFacts:
         """Checks the names; raises ConfigError."""
         unknown = [law for law in self.laws if law not in LAWS]
         if unknown or not self.laws:
-            raise ConfigError(f"pools: `law is one of {', '.join(LAWS)}` must hold, got {', '.join(unknown)}.")
+            raise ConfigError(
+                f"pools: `law is one of {', '.join(LAWS)}` must hold, got {', '.join(unknown)}."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,9 @@ def pool_curves(
     curves: dict[tuple[tuple[str, int, int], ...], CapacityCurve] = {}
     for law, memory in _memories(facts, requests, tokens):
         running = tuple(("", d, max(1, _pools(facts, law, memory, d).requests)) for d in wanted)
-        curves.setdefault(running, CapacityCurve(law=f"{law} of the model's shape", weight=1.0, running=running))
+        curves.setdefault(
+            running, CapacityCurve(law=f"{law} of the model's shape", weight=1.0, running=running)
+        )
     if not curves:
         seen = ", ".join(f"{n} at {d} draft tokens" for d, n in sorted(requests.items()))
         raise ConfigError(
