@@ -9,6 +9,7 @@ from spectune.analysis.caveats import Caveat, find_caveats
 from spectune.analysis.comparison import LevelFit
 from spectune.analysis.crossover import BreakEven, Crossover, find_break_even, find_crossovers
 from spectune.analysis.launches import Arm
+from spectune.analysis.levers import LeverAnswer, answer_levers
 from spectune.analysis.lossless import Lossless, check_lossless
 from spectune.analysis.noise import Noise
 from spectune.analysis.recommendation import Recommendation, choose_setting, recommend
@@ -137,6 +138,7 @@ class StudyAnswers:
         arms: everything that was measured, in order of its first launch.
         recommendation: None when no setting was measured at every level.
         schedule: steps by batch size, measured or suggested; None where one setting wins everywhere.
+        levers: what capacity flags tried beside a setting are worth.
         lossless: whether speculation changes greedy answers.
         noise: what the study's figures vary by.
         caveats: signs that a figure should not be trusted.
@@ -155,6 +157,7 @@ class StudyAnswers:
     arms: tuple[ArmAnswer, ...]
     recommendation: Recommendation | None
     schedule: ScheduleAnswer | None
+    levers: tuple[LeverAnswer, ...]
     lossless: Lossless
     noise: Noise
     caveats: tuple[Caveat, ...]
@@ -208,6 +211,7 @@ def answer(
         arms=_arms(fit, baselines),
         recommendation=chosen and replace(chosen, launch_args=launch_args(chosen.config)),
         schedule=_schedule(history, fit, chosen, schedule_forms),
+        levers=() if chosen is None else answer_levers(history, fit, chosen.config, chosen.mix),
         lossless=check_lossless(history, fit.measured),
         noise=fit.noise,
         caveats=find_caveats(history, fit.measured),

@@ -123,15 +123,9 @@ class LevelFit:
             contenders: arms that `first` was chosen from; the interval holds for all of them at once.
         """
         weights = self._weights_of(first) - self._weights_of(second)
-        log_ratio = float(weights @ self.level.log_speed)
         if not self._is_paired(weights):
-            return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=None)
-        variance, degrees = self._variance(weights)
-        half = quantile(degrees, contenders) * math.sqrt(variance)
-        gains = weights * np.array([_headroom(cell.summary) for cell in self.level.cells])
-        low = log_ratio - half + float(np.minimum(gains, 0).sum())
-        high = log_ratio + half + float(np.maximum(gains, 0).sum())
-        return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=(math.exp(low), math.exp(high)))
+            return SpeedDifference(ratio=math.exp(float(weights @ self.level.log_speed)), ratio_ci=None)
+        return self._difference(weights, contenders)
 
     def between_parts(self, arm: Arm, first: Part, second: Part) -> SpeedDifference | None:
         """The arm's speed on one part's prompts relative to another's; None where it lacks one.
@@ -141,13 +135,20 @@ class LevelFit:
         weights = self._mean_of(arm, first) - self._mean_of(arm, second)
         if weights.max(initial=0) <= 0 or weights.min(initial=0) >= 0:
             return None
+        used = np.abs(weights) > _NOTHING
+        if int(self.level.num_common.diagonal()[used].min()) < MIN_COMMON:
+            return SpeedDifference(ratio=math.exp(float(weights @ self.level.log_speed)), ratio_ci=None)
+        return self._difference(weights)
+
+    def _difference(self, weights: Floats, contenders: int = 1) -> SpeedDifference:
+        """The difference that weighs the cells so. Shape [num_cells]."""
         log_ratio = float(weights @ self.level.log_speed)
         variance, degrees = self._variance(weights)
-        if degrees < MIN_COMMON - 1:
-            return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=None)
-        half = quantile(degrees) * math.sqrt(variance)
-        ends = (math.exp(log_ratio - half), math.exp(log_ratio + half))
-        return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=ends)
+        half = quantile(degrees, contenders) * math.sqrt(variance)
+        gains = weights * np.array([_headroom(cell.summary) for cell in self.level.cells])
+        low = log_ratio - half + float(np.minimum(gains, 0).sum())
+        high = log_ratio + half + float(np.maximum(gains, 0).sum())
+        return SpeedDifference(ratio=math.exp(log_ratio), ratio_ci=(math.exp(low), math.exp(high)))
 
     def _mean_of(self, arm: Arm, part: Part) -> Floats:
         """Weights of the mean log speed of an arm's cells of one part; zeros where it has none."""

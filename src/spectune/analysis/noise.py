@@ -86,12 +86,17 @@ PRIOR_NOISE = Noise(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repeat:
-    """One arm measured again by other launches: squares beside what prompts and block explain."""
+    """One cell that an arm measured in several launches."""
 
-    excess: float  # sum of squares about the mean that is left for the launches
-    degrees: int
+    trials: frozenset[TrialId]
+    excess: float  # sum of squares about the mean that prompts and block do not explain
+    is_anchor: bool  # whether it sent the search's prompts
     late_less_early: float
     prompt_variance: float  # of late less early
+
+    @property
+    def degrees(self) -> int:
+        return len(self.trials) - 1
 
 
 def estimate_noise(levels: Iterable[LevelCells]) -> Noise:
@@ -99,8 +104,8 @@ def estimate_noise(levels: Iterable[LevelCells]) -> Noise:
     groups = [group for level in levels for group in _parts(level)]
     block, degrees = _block_variance(groups)
     repeats = _repeats(groups, block or 0.0)
-    squares = sum(repeat.excess for repeat in repeats)
-    count = sum(repeat.degrees for repeat in repeats)
+    pooled = [_pooled(same) for same in repeats]
+    squares, count = sum(one for one, _ in pooled), sum(degrees for _, degrees in pooled)
     launch = (LAUNCH_DEGREES * LAUNCH_SD**2 + squares) / (LAUNCH_DEGREES + count)
     return Noise(
         prompt_sd=_prompt_sd(groups),
@@ -183,15 +188,21 @@ def _block_variance(groups: list[_Group]) -> tuple[float | None, float]:
     return max(squares / (2 * degrees), 0.0) / 2, float(degrees)
 
 
-def _repeats(groups: list[_Group], block: float) -> list[_Repeat]:
-    """One entry for each set of launches of an arm: several levels that they share count once."""
-    found: dict[tuple[Arm, frozenset[TrialId]], list[_Repeat]] = {}
+def _repeats(groups: list[_Group], block: float) -> list[list[_Repeat]]:
+    """The cells that were measured in several launches, arm by arm."""
+    found: dict[Arm, list[_Repeat]] = {}
     for group in groups:
         for arm, places in _places_by_arm(group).items():
-            trials = frozenset(group.cells[place].trial for place in places)
-            if len(trials) > 1:
-                found.setdefault((arm, trials), []).append(_repeat(group.of(places), block))
-    return [_mean(same) for same in found.values()]
+            if len({group.cells[place].trial for place in places}) > 1:
+                found.setdefault(arm, []).append(_repeat(group.of(places), block))
+    return list(found.values())
+
+
+def _pooled(same: list[_Repeat]) -> tuple[float, int]:
+    """Squares and degrees of freedom of an arm's launches: several cells that they share count once."""
+    degrees = len(frozenset[TrialId]().union(*(repeat.trials for repeat in same))) - 1
+    variance = sum(repeat.excess for repeat in same) / sum(repeat.degrees for repeat in same)
+    return variance * degrees, degrees
 
 
 def _places_by_arm(group: _Group) -> Mapping[Arm, list[int]]:
@@ -210,8 +221,9 @@ def _repeat(same: _Group, block: float) -> _Repeat:
     first, last = order[0], order[-1]
     covariance = same.covariance
     return _Repeat(
+        trials=frozenset(cell.trial for cell in same.cells),
         excess=max(squares - explained, 0.0),
-        degrees=size - 1,
+        is_anchor=same.cells[0].part == "search",
         late_less_early=float(same.log_speed[last] - same.log_speed[first]),
         prompt_variance=float(
             covariance[first, first] + covariance[last, last] - 2 * covariance[first, last]
@@ -219,27 +231,18 @@ def _repeat(same: _Group, block: float) -> _Repeat:
     )
 
 
-def _mean(same: list[_Repeat]) -> _Repeat:
-    count = len(same)
-    return _Repeat(
-        excess=sum(repeat.excess for repeat in same) / count,
-        degrees=same[0].degrees,
-        late_less_early=sum(repeat.late_less_early for repeat in same) / count,
-        prompt_variance=sum(repeat.prompt_variance for repeat in same) / count**2,
-    )
-
-
-def _drift(repeats: list[_Repeat], block: float) -> Drift | None:
+def _drift(arms: list[list[_Repeat]], block: float) -> Drift | None:
     """The mean of late less early; its own noise is what the arms do not share."""
-    if not repeats:
+    anchors = [[repeat for repeat in same if repeat.is_anchor] for same in arms]
+    anchors = [same for same in anchors if same]
+    if not anchors:
         return None
-    count = len(repeats)
-    changes = np.array([repeat.late_less_early for repeat in repeats])
+    count = len(anchors)
+    changes = np.array([sum(r.late_less_early for r in same) / len(same) for same in anchors])
+    prompts = sum(sum(r.prompt_variance for r in same) / len(same) ** 2 for same in anchors)
     mean = float(changes.mean())
-    prompts = sum(repeat.prompt_variance for repeat in repeats)
-    apart = max(
-        float(np.sum((changes - mean) ** 2)) / 2 - (prompts / 2 + count * block) * (count - 1) / count, 0
-    )
+    explained = (prompts / 2 + count * block) * (count - 1) / count
+    apart = max(float(np.sum((changes - mean) ** 2)) / 2 - explained, 0.0)
     degrees = LAUNCH_DEGREES + count - 1
     launch = (LAUNCH_DEGREES * LAUNCH_SD**2 + apart) / degrees
     half = float(stdtrit(degrees, 0.975)) * math.sqrt(2 * (launch + block) / count + prompts / count**2)

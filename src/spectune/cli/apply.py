@@ -167,5 +167,10 @@ def _name_unit(found: argparse.Namespace, study: str) -> None:
         raise ConfigError(
             f"study {study}: `it was tuned on a unit from here` must hold, it was not; name it with --unit."
         )
+    if header.keeper == "docker":
+        raise ConfigError(
+            f"study {study}: `apply works on units` must hold, it was tuned on container {header.unit}; put "
+            "the recommended flags into your compose file or docker run command."
+        )
     found.unit, found.ssh = header.unit, header.ssh or None
     found.sudo, found.user = header.use_sudo, header.is_user

@@ -11,13 +11,15 @@ from functools import partial
 from pathlib import Path
 
 from spectune.cli.interruption import time_limit, undisturbed
-from spectune.cli.service_options import ServiceTerms, Window, service_at
+from spectune.cli.service_options import ServiceTerms, UnitPlace, Window, service_at
 from spectune.cli.wiring import PreparedStudy, recognise
 from spectune.clock import SystemClock
+from spectune.domain.command import Command
 from spectune.engines.adapter import EngineAdapter
 from spectune.errors import ConfigError, LaunchError
+from spectune.launch.docker_service import DockerService
 from spectune.launch.journal import Journal, JournalHeader, Kind
-from spectune.launch.launcher import Launcher
+from spectune.launch.launcher import Launcher, RunningServer
 from spectune.launch.service_session import SessionTerms, new_header, open_session
 from spectune.launch.systemd_launcher import SystemdServer, UnitLog, secrets_of
 from spectune.launch.systemd_service import SystemdService
@@ -38,6 +40,7 @@ class KeptServer:
 
     Attributes:
         terms: what may be done with it.
+        place: which it is.
         service: the unit on its host.
         unit: its definition.
         adapter: its engine's dialect.
@@ -45,10 +48,16 @@ class KeptServer:
     """
 
     terms: ServiceTerms
+    place: UnitPlace
     service: SystemdService
     unit: Unit
     adapter: EngineAdapter
     before: str
+
+    @property
+    def command(self) -> Command:
+        """What it runs."""
+        return self.unit.command
 
     def fit(self, prepared: PreparedStudy) -> PreparedStudy:
         """The study on this unit: its own command, nothing added."""
@@ -61,8 +70,9 @@ class KeptServer:
         drop_ins = ", ".join(self.unit.drop_ins) or "none"
         notes = [f"unit {self.service.described}: {self.unit.active_state}, drop-ins: {drop_ins}"]
         notes.append(
-            f"expected downtime for its users: {_duration(plan.expected_s)}, with up to {plan.max_launches} "
-            "restarts and one more to give it back; settings are tried through a runtime drop-in"
+            f"expected downtime for its users: {duration_text(plan.expected_s)}, with up to "
+            f"{plan.max_launches} restarts and one more to give it back; settings are tried through a "
+            "runtime drop-in"
         )
         if self.unit.environment:
             notes.append(f"environment (values masked): {self.unit.described_environment}")
@@ -78,17 +88,7 @@ class KeptServer:
 
     def session_terms(self, kind: Kind, study: str) -> SessionTerms:
         """What the journal notes of this server for a session of this kind."""
-        place, terms = self.terms.place, self.terms
-        return SessionTerms(
-            kind=kind,
-            study=study,
-            ssh=place.ssh,
-            use_sudo=place.use_sudo,
-            engine=self.adapter.name,
-            before=self.before,
-            orphan_timeout_s=terms.orphan_timeout_s,
-            after_restore=terms.after_restore,
-        )
+        return session_terms_of(self.terms, self.adapter, self.before, kind, study)
 
     @contextmanager
     def borrowed(self, study_id: str, log_folder: Path, max_downtime_s: float | None) -> Iterator[Launcher]:
@@ -124,7 +124,9 @@ class KeptServer:
 @contextmanager
 def looked_at(terms: ServiceTerms, log: Path) -> Iterator[KeptServer]:
     """The unit as it is, its host in reach; its log goes to `log`. Raises ConfigError or LaunchError."""
-    service = service_at(terms.place)
+    place = terms.place
+    assert isinstance(place, UnitPlace), "containers are looked at elsewhere"
+    service = service_at(place)
     try:
         service.facts()
         unit = service.unit()
@@ -135,12 +137,30 @@ def looked_at(terms: ServiceTerms, log: Path) -> Iterator[KeptServer]:
             if not terms.allows_live:
                 check_serves_nobody(service, server, window_s=terms.quiet_s)
             before = write_down(look(adapter, unit.command, server, SystemClock()))
-        yield KeptServer(terms=terms, service=service, unit=unit, adapter=adapter, before=before)
+        yield KeptServer(terms=terms, place=place, service=service, unit=unit, adapter=adapter, before=before)
     finally:
         service.host.close()
 
 
-def check_serves_nobody(service: SystemdService, server: SystemdServer, *, window_s: float) -> None:
+def session_terms_of(
+    terms: ServiceTerms, adapter: EngineAdapter, before: str, kind: Kind, study: str
+) -> SessionTerms:
+    """What the journal notes of a server that runs `before`."""
+    return SessionTerms(
+        kind=kind,
+        study=study,
+        ssh=terms.place.ssh,
+        use_sudo=terms.place.use_sudo,
+        engine=adapter.name,
+        before=before,
+        orphan_timeout_s=terms.orphan_timeout_s,
+        after_restore=terms.after_restore,
+    )
+
+
+def check_serves_nobody(
+    service: SystemdService | DockerService, server: RunningServer, *, window_s: float
+) -> None:
     """Raises ConfigError when it has requests during the window, or when that cannot be told."""
     most = busiest(partial(ask, server), SystemClock(), window_s=window_s)
     if most is None:
@@ -236,5 +256,6 @@ def downtime_limit_s(max_s: float | None, window: Window | None, now: time.struc
     return min(limits) - min(_RESERVE_SHARE * min(limits), _LONGEST_RESERVE_S)
 
 
-def _duration(seconds: float | None) -> str:
+def duration_text(seconds: float | None) -> str:
+    """How long a study may take, in words."""
     return "without a limit" if seconds is None else f"about {numbers.duration(seconds)}"

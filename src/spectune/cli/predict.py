@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spectune.cli.options import Parser, parse_numbers
-from spectune.cli.prediction import answer
+from spectune.cli.prediction import Grid, NewPrompts, answer
 from spectune.cli.streams import print_out
 from spectune.errors import ConfigError
 from spectune.report.prediction_report import prediction_document, prediction_json
@@ -19,7 +19,20 @@ def run_predict(words: Sequence[str]) -> int:
     found = _parser().read(words)
     steps = parse_numbers(found.num_steps, flag="--num-steps", lowest=0) if found.num_steps else ()
     levels = parse_numbers(found.concurrency, flag="--concurrency", lowest=1) if found.concurrency else ()
-    page = answer(_read(found.table), Path(found.table).name, num_steps=steps, concurrency=levels)
+    if found.running is not None and not found.acceptance:
+        raise ConfigError("--running: `--acceptance FILE` must be given with it.")
+    new = None
+    if found.acceptance:
+        running = parse_numbers(found.running, flag="--running", lowest=0) if found.running else ()
+        if len(running) > 1:
+            raise ConfigError(f"--running: `one num_steps` must hold, got {found.running}.")
+        new = NewPrompts(
+            text=_read(found.acceptance),
+            name=Path(found.acceptance).name,
+            running=running[0] if running else None,
+        )
+    grid = Grid(num_steps=steps, concurrency=levels)
+    page = answer(_read(found.table), Path(found.table).name, grid, new)
     text = render_terminal(prediction_document(page))
     if found.json == STDIO:
         text = prediction_json(page)
@@ -43,6 +56,10 @@ def _parser() -> Parser:
     parser.add_argument("table", metavar="TABLE", help="CSV or JSON file; - for stdin")
     parser.add_argument("--num-steps", metavar="LIST", help=steps)
     parser.add_argument("--concurrency", metavar="LIST", help=levels)
+    acceptance = "acceptance of new prompts: re-ranks all settings for them without a launch"
+    parser.add_argument("--acceptance", metavar="FILE", help=acceptance)
+    running = "with --acceptance: num_steps that runs now (default: the table's best of each level)"
+    parser.add_argument("--running", metavar="K", help=running)
     parser.add_argument("--json", metavar="FILE", help="answers as JSON; - for stdout instead of the table")
     return parser
 
@@ -51,7 +68,7 @@ def _read(name: str) -> str:
     try:
         return sys.stdin.read() if name == STDIO else Path(name).read_text(encoding="utf-8-sig")
     except OSError as exc:
-        raise ConfigError(f"{name}: `the table must be readable`, got: {exc.strerror}.") from exc
+        raise ConfigError(f"{name}: `the file must be readable`, got: {exc.strerror}.") from exc
     except UnicodeDecodeError as exc:
         message = f"{name}: `a text file in UTF-8` must hold, got other bytes at {exc.start}."
         raise ConfigError(message) from exc

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spectune.cli.interruption import undisturbed
+from spectune.cli.kept_container import container_proof
 from spectune.cli.kept_server import journal_folder, proof_of, run_here, running_proof
 from spectune.cli.options import Parser
 from spectune.cli.service_options import host_at
@@ -13,12 +14,11 @@ from spectune.cli.streams import print_out
 from spectune.cli.wiring import adapter_of
 from spectune.clock import SystemClock
 from spectune.errors import SpectuneError
+from spectune.launch.docker_service import DockerService
 from spectune.launch.give_back import AS_APPLIED, AS_BEFORE
 from spectune.launch.journal import Journal, JournalHeader, read_header, unfinished
 from spectune.launch.persistent import is_committed
-from spectune.launch.service_session import finish_session
-from spectune.launch.systemd_service import SystemdService
-from spectune.launch.unit_name import UnitName
+from spectune.launch.service_session import finish_session, service_of
 
 
 def run_restore(words: Sequence[str]) -> int:
@@ -65,12 +65,15 @@ def _restore(path: Path) -> str:
         journal.release()
         raise
     try:
-        service = SystemdService(host, UnitName.parse(header.unit), is_user=header.is_user)
+        service = service_of(host, header)
         log = journal_folder() / f"{header.id}.log"
         adapter, outcome = adapter_of(header.engine), AS_BEFORE
-        proof = proof_of(service, adapter, header.before, log)
-        if is_committed(host, header):
+        if isinstance(service, DockerService):
+            proof = container_proof(service, adapter, header.before, log)
+        elif is_committed(host, header):
             outcome, proof = AS_APPLIED, running_proof(service, adapter, header.before, log)
+        else:
+            proof = proof_of(service, adapter, header.before, log)
         told = finish_session(host, journal, proof, SystemClock(), outcome=outcome)
     finally:
         journal.release()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from spectune.cli.options import parse_duration
 from spectune.domain.command import mask_argv
 from spectune.errors import ConfigError
+from spectune.launch.container_text import check_container_name
 from spectune.launch.host import Host
 from spectune.launch.local_host import SUDO, LocalHost
 from spectune.launch.ssh_host import SshHost, check_destination
@@ -46,6 +47,30 @@ class UnitPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPlace:
+    """A container and how it is reached.
+
+    Attributes:
+        name: of the container, or of the compose file's service.
+        compose_file: on its host, "" for a container by its own name.
+        ssh: destination, "" for this machine.
+        use_sudo: run commands through `sudo -n`.
+    """
+
+    name: str
+    compose_file: str
+    ssh: str
+    use_sudo: bool
+
+    @property
+    def flags(self) -> str:
+        """The options again, for messages."""
+        words = ["--docker", self.name, *(("--compose", self.compose_file) if self.compose_file else ())]
+        words += [*(("--ssh", self.ssh) if self.ssh else ()), *(("--sudo",) if self.use_sudo else ())]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """A daily time, local to this machine; it may pass midnight.
 
@@ -69,10 +94,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTerms:
-    """Under what terms a unit may be tuned.
+    """Under what terms a unit or a container may be tuned.
 
     Attributes:
-        place: the unit.
+        place: the unit or the container.
         allows_live: tune although it serves somebody.
         quiet_s: how long it must have served nobody.
         before_stop: command before the first stop; empty for none.
@@ -82,7 +107,7 @@ class ServiceTerms:
         is_confirmed: ask nothing.
     """
 
-    place: UnitPlace
+    place: UnitPlace | ContainerPlace
     allows_live: bool
     quiet_s: float
     before_stop: tuple[str, ...]
@@ -98,6 +123,16 @@ def add_unit_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup
     parser.add_argument("--ssh", metavar="USER@HOST", help="the unit's host, by your own ssh config")
     parser.add_argument("--sudo", action="store_true", help="use `sudo -n` there")
     parser.add_argument("--user", action="store_true", help="a unit of the user's own manager")
+
+
+def add_container_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """`--docker`, `--compose`."""
+    parser.add_argument(
+        "--docker",
+        metavar="NAME",
+        help="a container, put aside meanwhile (experimental; see docs/services.md)",
+    )
+    parser.add_argument("--compose", metavar="FILE", help="then NAME is a service of this compose file")
 
 
 def add_terms_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -120,7 +155,7 @@ def read_place(found: argparse.Namespace) -> UnitPlace | None:
     if found.unit is None:
         for flag in ("ssh", "sudo", "user"):
             if getattr(found, flag):
-                raise ConfigError(f"--{flag}: `it belongs to --unit NAME` must hold; name the unit.")
+                raise ConfigError(f"--{flag}: `it belongs to --unit or --docker` must hold; name one.")
         return None
     if found.ssh is not None:
         check_destination(found.ssh)
@@ -133,12 +168,12 @@ def read_place(found: argparse.Namespace) -> UnitPlace | None:
 
 def read_terms(found: argparse.Namespace) -> ServiceTerms | None:
     """The unit with its terms; None when there is none. Raises ConfigError."""
-    place = read_place(found)
+    place = read_container_place(found) or read_place(found)
     if place is None:
         for flag in ("allow_live", "quiet_for", "before_stop", "after_restore", "window", "orphan_timeout"):
             if getattr(found, flag):
                 name = flag.replace("_", "-")
-                raise ConfigError(f"--{name}: `it belongs to --unit NAME` must hold; name the unit.")
+                raise ConfigError(f"--{name}: `it belongs to --unit or --docker` must hold; name one.")
         return None
     return ServiceTerms(
         place=place,
@@ -151,6 +186,26 @@ def read_terms(found: argparse.Namespace) -> ServiceTerms | None:
         window=None if found.window is None else parse_window(found.window),
         orphan_timeout_s=_orphan_timeout(found.orphan_timeout),
         is_confirmed=found.yes,
+    )
+
+
+def read_container_place(found: argparse.Namespace) -> ContainerPlace | None:
+    """The container; None when there is none. Raises ConfigError."""
+    name, file = getattr(found, "docker", None), getattr(found, "compose", None)
+    if name is None:
+        if file is not None:
+            raise ConfigError("--compose: `it belongs to --docker SERVICE` must hold; name the service.")
+        return None
+    if found.unit is not None or found.user:
+        other = "--unit" if found.unit is not None else "--user"
+        raise ConfigError(f"--docker: `a container or a unit` must be tuned, got {other} too; leave one out.")
+    if found.ssh is not None:
+        check_destination(found.ssh)
+    return ContainerPlace(
+        name=check_container_name(name),
+        compose_file=file or "",
+        ssh=found.ssh or "",
+        use_sudo=found.sudo,
     )
 
 

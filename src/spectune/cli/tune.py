@@ -9,9 +9,11 @@ from pathlib import Path
 from spectune.analysis.answers import StudyAnswers
 from spectune.cli.engine_facts import check_program
 from spectune.cli.interruption import Interrupted, TimeOver, interruptible
+from spectune.cli.kept_container import KeptContainer, looked_at_container
 from spectune.cli.kept_server import KeptServer, confirm, looked_at
 from spectune.cli.output import STDOUT, Output
 from spectune.cli.progress import Pace, StudyProgress
+from spectune.cli.service_options import ContainerPlace
 from spectune.cli.streams import print_out
 from spectune.cli.tune_options import TuneOptions, parse_tune_options
 from spectune.cli.wiring import (
@@ -33,6 +35,9 @@ from spectune.report.plan_document import StudyPlan, plan_document, render_plan_
 from spectune.report.terminal import render_terminal
 from spectune.storage.sqlite_store import SqliteStore
 
+Kept = KeptServer | KeptContainer
+"""What is tuned in place of a serve command."""
+
 
 def run_tune(words: Sequence[str]) -> int:
     """Runs a study and prints its answers; returns the exit status."""
@@ -40,11 +45,15 @@ def run_tune(words: Sequence[str]) -> int:
     store = open_store(options.store_file)
     if options.service is None:
         return _tune(options, store, None)
-    with looked_at(options.service, log_folder(store, "looks") / "before.log") as kept:
-        return _tune(replace(options, command=kept.unit.command.argv), store, kept)
+    log = log_folder(store, "looks") / "before.log"
+    if isinstance(options.service.place, ContainerPlace):
+        with looked_at_container(options.service, log) as container:
+            return _tune(replace(options, command=container.command.argv), store, container)
+    with looked_at(options.service, log) as kept:
+        return _tune(replace(options, command=kept.command.argv), store, kept)
 
 
-def _tune(options: TuneOptions, store: SqliteStore, kept: KeptServer | None) -> int:
+def _tune(options: TuneOptions, store: SqliteStore, kept: Kept | None) -> int:
     prepared = resume_study(options, store) if options.resume else begin_study(options)
     prepared = prepared if kept is None else kept.fit(prepared)
     plan = plan_study(prepared)
@@ -75,14 +84,14 @@ def _run(
     plan: StudyPlan,
     store: SqliteStore,
     options: TuneOptions,
-    kept: KeptServer | None,
+    kept: Kept | None,
 ) -> StudyHistory:
     max_trials = max(plan.max_launches, 1)
     guess_s = (plan.expected_s or 0.0) / max_trials or 120.0
     done = 0 if prepared.resumed is None else len(prepared.resumed.outcomes)
     pace = Pace(max_trials=max(max_trials - done, 1), guess_s=guess_s, seconds=[])
     where = f" --store {options.store_file}" if options.store_file else ""
-    unit = "" if kept is None else f" {kept.terms.place.flags}"
+    unit = "" if kept is None else f" {kept.place.flags}"
     go_on = (
         f"everything measured is kept; go on with: spectune tune --resume {prepared.study.id}{unit}{where}\n"
     )
@@ -103,7 +112,7 @@ def _run(
 
 @contextmanager
 def _keeping(
-    prepared: PreparedStudy, store: SqliteStore, options: TuneOptions, kept: KeptServer | None
+    prepared: PreparedStudy, store: SqliteStore, options: TuneOptions, kept: Kept | None
 ) -> Iterator[Keeping | None]:
     """How the servers are kept: as processes of our own, or as the unit they are."""
     if kept is None:

@@ -14,7 +14,13 @@ from spectune.cli.options import (
     parse_share,
 )
 from spectune.cli.proof_options import PROOF, add_proof_arguments, read_proof
-from spectune.cli.service_options import ServiceTerms, add_terms_arguments, add_unit_arguments, read_terms
+from spectune.cli.service_options import (
+    ServiceTerms,
+    add_container_arguments,
+    add_terms_arguments,
+    add_unit_arguments,
+    read_terms,
+)
 from spectune.domain.study import ProofRule, SearchRule
 from spectune.errors import ConfigError
 
@@ -167,8 +173,9 @@ def _parser() -> Parser:
     )  # fmt: skip
     _add_effort(parser.add_argument_group("effort"))
     add_proof_arguments(parser.add_argument_group("proof"))
-    service = parser.add_argument_group("a systemd service instead of a SERVE COMMAND")
+    service = parser.add_argument_group("a systemd service or a container instead of a SERVE COMMAND")
     add_unit_arguments(service)
+    add_container_arguments(service)
     add_terms_arguments(service)
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="answers as JSON; - for stdout instead of the table")
@@ -253,7 +260,7 @@ def _search(found: argparse.Namespace) -> SearchRule:
     limits = [
         name for name in ("tolerance", "max_launches", "max_downtime") if getattr(found, name) is not None
     ]
-    if found.unit is not None and kind == "grid":
+    if (found.unit is not None or found.docker is not None) and kind == "grid":
         limits = [name for name in limits if name != "max_downtime"]  # then it is the service's limit
     if kind == "grid" and limits:
         flag = limits[0].replace("_", "-")
@@ -279,7 +286,8 @@ def _check(options: TuneOptions) -> None:
     """Combinations that no single option shows to be wrong."""
     if options.service is not None and options.command:
         raise ConfigError(
-            "spectune tune: `--unit or a serve command after --` must hold, got both; a unit runs its own."
+            "spectune tune: `--unit, --docker or a serve command after --` must hold, got two; a unit or "
+            "container runs its own."
         )
     if options.topk == 1 and options.num_draft_tokens is not None:
         raise ConfigError(

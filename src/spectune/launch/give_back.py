@@ -6,12 +6,14 @@ one may be repeated. Once the watchdog has taken over, it is waited for.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from spectune.clock import Clock
 from spectune.errors import ConfigError, LaunchError, LeaseLost, SpectuneError
 from spectune.launch import host_scripts
+from spectune.launch.journal import JournalHeader
 from spectune.launch.systemd_launcher import growing_pauses
-from spectune.launch.systemd_service import SystemdService
+from spectune.launch.systemd_service import HostFacts, UnitState
 from spectune.launch.unit_lease import NotReachedYet, UnitLease
 
 AS_BEFORE, AS_APPLIED = "as before", "as applied"
@@ -20,6 +22,23 @@ _TRIES = 4
 
 Prove = Callable[[], str]
 """Shows that the server is as it was; its words for the user. Raises SpectuneError when it is not."""
+
+
+class KeptService(Protocol):
+    """A unit or a container on its host, as far as giving it back goes."""
+
+    @property
+    def described(self) -> str:
+        """For messages."""
+
+    def facts(self) -> HostFacts:
+        """The host's own word."""
+
+    def state(self) -> UnitState:
+        """How it is now."""
+
+    def check_same(self, header: JournalHeader) -> None:
+        """Raises LaunchError where its definition is not that from before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +60,7 @@ class Remains:
 
 def give_back(
     lease: UnitLease,
-    service: SystemdService,
+    service: KeptService,
     prove: Prove,
     clock: Clock,
     *,
@@ -83,7 +102,7 @@ def remains(lease: UnitLease) -> Remains:
     """What is left on the host."""
     header = lease.header
     words = (header.folder, lease.terms.drop_in, header.kept)
-    answer = lease.host.run(("/bin/sh", "-c", host_scripts.LEFT, "spectune", *words))
+    answer = lease.host.run(("/bin/sh", "-c", lease.scripts.left, "spectune", *words))
     found = dict(line.split("=", 1) for line in answer.stdout.splitlines() if "=" in line)
     return Remains(
         token=found.get("token", ""),
@@ -107,10 +126,10 @@ def wait_for_former_state(lease: UnitLease, clock: Clock, deadline_s: float) -> 
     return False
 
 
-def _undo(lease: UnitLease, service: SystemdService, clock: Clock, deadline_s: float) -> None:
+def _undo(lease: UnitLease, service: KeptService, clock: Clock, deadline_s: float) -> None:
     """Orders the former state until it is reached: memory of the last server may need a while to be free."""
     for attempt in range(_TRIES):
-        lease.step("undo", host_scripts.UNDO)
+        lease.step("undo", lease.scripts.undo)
         give_up_s = clock.monotonic_s() + deadline_s
         while clock.monotonic_s() < give_up_s:
             if wait_for_former_state(lease, clock, 2.0):
@@ -125,7 +144,7 @@ def _undo(lease: UnitLease, service: SystemdService, clock: Clock, deadline_s: f
     )
 
 
-def _after_others(lease: UnitLease, service: SystemdService, clock: Clock, deadline_s: float) -> None:
+def _after_others(lease: UnitLease, service: KeptService, clock: Clock, deadline_s: float) -> None:
     """The lease is gone: waits for the watchdog, and undoes what is left when nobody is at it."""
     give_up_s = clock.monotonic_s() + deadline_s
     ours = (lease.header.token, f"watchdog-{lease.header.token}")

@@ -18,7 +18,7 @@ Exit statuses of ours: 75 the lock is held too long, 76 the lease is not ours, 7
 LOCK_BUSY, LEASE_LOST, LEASE_TAKEN, NOT_REACHED = 75, 76, 77, 78
 
 # $1 folder, $2 token. The lock file may be removed between our open and our lock: then once more.
-_HEAD = r"""
+HEAD = r"""
 set -u
 umask 077
 trap '' HUP PIPE
@@ -41,11 +41,25 @@ uptime_cs() { read -r up _ </proc/uptime; echo "${up%.*}${up#*.}"; }
 beat() { uptime_cs | put heartbeat; }
 note() { echo "$(uptime_cs) $*" >>"$dir/journal"; }
 ctl() { if [ "$(cat "$dir/scope")" = user ]; then systemctl --user "$@" 9>&-; else systemctl "$@" 9>&-; fi; }
-state() { ctl show -p "$1" --value -- "$(cat "$dir/unit")"; }
+state() {
+  if [ "$(cat "$dir/scope")" = docker ]; then container_state "$1"
+  else ctl show -p "$1" --value -- "$(cat "$dir/unit")"
+  fi
+}
+container_state() {
+  [ "$1" = ActiveState ] || return 0
+  set -- $(docker inspect --type container --format '{{.State.Running}} {{.State.ExitCode}}' \
+    -- "$(cat "$dir/unit")" 2>/dev/null 9>&-)
+  case "${1:-} ${2:-0} $(cat "$dir/former")" in
+  true*) echo active ;;
+  *" 0 "* | *inactive) echo inactive ;;
+  *) echo failed ;;
+  esac
+}
 [ "${XDG_RUNTIME_DIR:-}" ] || export XDG_RUNTIME_DIR="/run/user/$(id -u)"
 """
 
-_OWNED = _HEAD + "take\nowns || exit 76\nbeat\n"
+OWNED = HEAD + "take\nowns || exit 76\nbeat\n"
 
 # Removes the drop-in, puts a persistent one back, orders the former state. Safe to run again at any time.
 _UNDO_BODY = r"""
@@ -95,17 +109,17 @@ rmdir -- "${dir%/*}" 2>/dev/null
 exit 0
 """
 
-UNDO = _OWNED + _UNDO_BODY
-CHECK = _HEAD + "owns || exit 76" + _CHECK_BODY
+UNDO = OWNED + _UNDO_BODY
+CHECK = HEAD + "owns || exit 76" + _CHECK_BODY
 FINISH = (
-    _HEAD
+    HEAD
     + 'take\n[ -d "$dir" ] || { rm -f -- "$dir.lock"; rmdir -- "${dir%/*}" 2>/dev/null; exit 0; }\n'
     + ('owns || [ ! -e "$dir/token" ] || exit 76' + _FINISH_BODY)
 )
 
 # $3 unit $4 scope $5 former $6 drop-in $7 timeout (hundredths) $8 kept folder or "" $9… dependents
 ACQUIRE = (
-    _HEAD
+    HEAD
     + r"""
 take
 if [ -e "$dir/token" ]; then
@@ -126,11 +140,11 @@ printf '%s\n' "$token" | put token
 """
 )
 
-BEAT = _OWNED
+BEAT = OWNED
 
 # stdin: the watchdog's script; $3: the undo script. Started once; a second call finds it running.
 WATCH = (
-    _OWNED
+    OWNED
     + r"""
 put watchdog.sh
 printf '%s\n' "$1" | put undo.sh
@@ -147,7 +161,7 @@ note watchdog
 
 # It takes the lease over before it undoes anything, so that a tuner whose line comes back is refused.
 WATCHDOG = (
-    _HEAD
+    HEAD
     + r"""
 timeout=$(cat "$dir/timeout") || exit 0
 pause=$((timeout / 500))
@@ -194,7 +208,7 @@ exit 0
 
 # stdin: the drop-in's text, which may hold secrets.
 DROP_IN = (
-    _OWNED
+    OWNED
     + r"""
 : >"$dir/changed"
 drop_in=$(cat "$dir/drop_in")
@@ -206,7 +220,7 @@ note drop-in
 
 # stdin: a file that the trial's command names; the unit's own user reads it, it holds no secret.
 FILE = (
-    _OWNED
+    OWNED
     + r"""
 drop_in=$(cat "$dir/drop_in")
 file="${drop_in%.conf}.json"
@@ -214,9 +228,9 @@ cat >"$file.new" && chmod 644 -- "$file.new" && mv -f -- "$file.new" "$file" || 
 note file
 """
 )
-RELOAD = _OWNED + "ctl daemon-reload || exit 1\nnote reloaded\n"
+RELOAD = OWNED + "ctl daemon-reload || exit 1\nnote reloaded\n"
 START = (
-    _OWNED
+    OWNED
     + r"""
 : >"$dir/changed"
 ctl reset-failed -- "$(cat "$dir/unit")" 2>/dev/null
@@ -225,7 +239,7 @@ note "started $1"
 """
 )
 STOP = (
-    _OWNED
+    OWNED
     + r"""
 : >"$dir/changed"
 ctl stop --no-block -- "$(cat "$dir/unit")" || exit 1
@@ -235,7 +249,7 @@ note "stopped $1"
 
 # apply: $3 target. stdin: the new drop-in. The one there is kept outside /run before it is replaced.
 PERSIST = (
-    _OWNED
+    OWNED
     + r"""
 kept=$(cat "$dir/kept")
 target=$1
@@ -256,7 +270,7 @@ note persisted
 """
 )
 RESTART = (
-    _OWNED
+    OWNED
     + r"""
 : >"$dir/changed"
 ctl reset-failed -- "$(cat "$dir/unit")" 2>/dev/null
@@ -266,7 +280,7 @@ note restarted
 """
 )
 COMMIT = (
-    _OWNED
+    OWNED
     + r"""
 kept=$(cat "$dir/kept")
 printf '%s\n' "$token" >"$kept/committed.new" && mv -f -- "$kept/committed.new" "$kept/committed" || exit 1
@@ -279,7 +293,7 @@ note committed
 
 # The watchdog gave up, `spectune restore` goes on in its place.
 TAKE_OVER = (
-    _HEAD
+    HEAD
     + r"""
 take
 [ -e "$dir/gave_up" ] && [ "$(cat "$dir/token")" = "watchdog-$token" ] || exit 76

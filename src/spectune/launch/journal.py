@@ -16,6 +16,7 @@ from typing import Literal
 from spectune.errors import ConfigError, LaunchError
 
 Kind = Literal["tune", "apply"]
+Keeper = Literal["systemd", "docker"]
 _SUFFIX = ".journal"
 _VERSION = 1
 
@@ -44,6 +45,7 @@ class JournalHeader:
         before: what the server ran before, as the engine's side wrote it down; "" when it did not run.
         engine: dialect that reads it.
         after_restore: command to run at the end; empty for none.
+        keeper: what keeps the server; `unit` is then a container's name and `drop_in` the one it waits under.
     """
 
     id: str
@@ -65,6 +67,7 @@ class JournalHeader:
     before: str
     engine: str
     after_restore: tuple[str, ...] = ()
+    keeper: Keeper = "systemd"
 
 
 class Journal:
@@ -198,7 +201,10 @@ def _read(path: Path) -> tuple[JournalHeader, tuple[str, ...]] | None:
     if not lines or "unit" not in lines[0]:
         return None
     first = lines[0]
-    values = {field.name: first.get(field.name) for field in fields(JournalHeader)}
+    values = {"keeper": "systemd"} | {
+        field.name: first[field.name] for field in fields(JournalHeader) if field.name in first
+    }
+    values |= {field.name: None for field in fields(JournalHeader) if field.name not in values}
     if first.get("version") != _VERSION or None in values.values():
         raise ConfigError(f"journal {path}: `version {_VERSION}` must hold, got {first.get('version')!r}.")
     lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}

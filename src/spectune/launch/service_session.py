@@ -1,6 +1,5 @@
 """A session on one unit: from the lease to the proof that the service is back. Also finished by `restore`."""
 
-import hashlib
 import secrets
 import time
 from contextlib import suppress
@@ -8,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectune.clock import Clock
-from spectune.errors import ConfigError, LaunchError, SpectuneError
-from spectune.launch.give_back import AS_BEFORE, Prove, give_back
+from spectune.errors import ConfigError, SpectuneError
+from spectune.launch.docker_service import DockerService
+from spectune.launch.give_back import AS_BEFORE, KeptService, Prove, give_back
 from spectune.launch.host import Host
 from spectune.launch.journal import Journal, JournalHeader, Kind
 from spectune.launch.systemd_launcher import SystemdLauncher, stop_timeout_s
 from spectune.launch.systemd_service import TRIAL_DROP_IN, SystemdService
-from spectune.launch.systemd_unit import Unit
+from spectune.launch.systemd_unit import Unit, unit_digest
 from spectune.launch.unit_lease import LeaseTerms, UnitLease, new_token
 from spectune.launch.unit_name import UnitName
 
@@ -60,7 +60,7 @@ class ServiceSession:
     def give_back(self, prove: Prove) -> str:
         """Ends the session; see `give_back.give_back`."""
         deadline_s = stop_timeout_s(self.unit) + _START_S
-        return _give_back(self.lease, self.service, prove, self._clock, deadline_s)
+        return end_session(self.lease, self.service, prove, self._clock, deadline_s)
 
 
 def new_header(
@@ -108,7 +108,7 @@ def open_session(service: SystemdService, unit: Unit, journal: Journal, clock: C
         raise
     except BaseException:
         with suppress(SpectuneError):  # out of reach: the watchdog or `spectune restore` does it
-            _give_back(lease, service, lambda: "", clock, _STOP_S + _START_S)
+            end_session(lease, service, lambda: "", clock, _STOP_S + _START_S)
         raise
     lease.keep_alive()
     return ServiceSession(service, unit, lease, clock)
@@ -119,10 +119,10 @@ def finish_session(
 ) -> str:
     """Gives back what an interrupted session left; returns what the proof said."""
     header = journal.header
-    service = SystemdService(host, UnitName.parse(header.unit), is_user=header.is_user)
+    service = service_of(host, header)
     lease = UnitLease(host, journal, terms_of(header), clock)
     lease.keep_alive_if_held()
-    return _give_back(lease, service, prove, clock, _STOP_S + _START_S, outcome=outcome)
+    return end_session(lease, service, prove, clock, _STOP_S + _START_S, outcome=outcome)
 
 
 def terms_of(header: JournalHeader) -> LeaseTerms:
@@ -132,21 +132,23 @@ def terms_of(header: JournalHeader) -> LeaseTerms:
     )
 
 
-def unit_digest(unit: Unit, token: str) -> str:
-    """Stands for ExecStart, environment and drop-ins without showing them."""
-    parts = (token, unit.exec_start, *unit.drop_ins, *(f"{name}={value}" for name, value in unit.environment))
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+def service_of(host: Host, header: JournalHeader) -> SystemdService | DockerService:
+    """What the session is about."""
+    if header.keeper == "docker":
+        return DockerService(host, header.unit)
+    return SystemdService(host, UnitName.parse(header.unit), is_user=header.is_user)
 
 
-def _give_back(
+def end_session(
     lease: UnitLease,
-    service: SystemdService,
+    service: KeptService,
     prove: Prove,
     clock: Clock,
     deadline_s: float,
     *,
     outcome: str = AS_BEFORE,
 ) -> str:
+    """Gives back what the lease is about, with the proof of its definition; ends the signs of life."""
     proof = _with_definition(lease, service, prove) if outcome == AS_BEFORE else prove
     try:
         return give_back(lease, service, proof, clock, deadline_s=deadline_s, outcome=outcome)
@@ -155,17 +157,11 @@ def _give_back(
         lease.journal.release()
 
 
-def _with_definition(lease: UnitLease, service: SystemdService, prove: Prove) -> Prove:
-    """The proof of the unit's own definition, before that of the server."""
+def _with_definition(lease: UnitLease, service: KeptService, prove: Prove) -> Prove:
+    """The proof of its own definition, before that of the server."""
 
     def proof() -> str:
-        unit = service.unit()
-        is_same = unit_digest(unit, lease.header.token) == lease.header.digest
-        if not is_same:
-            raise LaunchError(
-                f"`ExecStart, environment and drop-ins are those from before` must hold, they differ now "
-                f"(drop-ins: {', '.join(unit.drop_ins) or 'none'}); did somebody edit the unit meanwhile?"
-            )
+        service.check_same(lease.header)
         return prove()
 
     return proof

@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from spectune.errors import ConfigError, LaunchError
 from spectune.launch import host_scripts
 from spectune.launch.host import Host, HostAnswer
+from spectune.launch.journal import JournalHeader
 from spectune.launch.systemd_unit import (
     SHOWN,
     Unit,
     read_environment_file,
     read_properties,
     read_unit,
+    unit_digest,
 )
 from spectune.launch.unit_name import UnitName
 
@@ -159,6 +161,15 @@ class SystemdService:
             control_group=values.get("ControlGroup", ""),
             has_job=bool(values.get("Job")),
         )
+
+    def check_same(self, header: JournalHeader) -> None:
+        """Raises LaunchError where ExecStart, environment or drop-ins are not those from before."""
+        unit = self.unit()
+        if unit_digest(unit, header.token) != header.digest:
+            raise LaunchError(
+                f"`ExecStart, environment and drop-ins are those from before` must hold, they differ now "
+                f"(drop-ins: {', '.join(unit.drop_ins) or 'none'}); did somebody edit the unit meanwhile?"
+            )
 
     def active_dependents(self, unit: Unit) -> tuple[str, ...]:
         """Units that run now and would be stopped together with it."""

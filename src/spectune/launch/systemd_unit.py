@@ -5,6 +5,7 @@ trial changes is written anew.
 """
 
 import difflib
+import hashlib
 import re
 from dataclasses import dataclass
 
@@ -151,6 +152,12 @@ class ExecLine:
             old in kept and source.get(place + step) == old for step, old in enumerate(span)
         )
         return word if is_whole else None
+
+
+def unit_digest(unit: Unit, token: str) -> str:
+    """Stands for ExecStart, environment and drop-ins without showing them."""
+    parts = (token, unit.exec_start, *unit.drop_ins, *(f"{name}={value}" for name, value in unit.environment))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def read_properties(shown: str) -> tuple[tuple[str, str], ...]:

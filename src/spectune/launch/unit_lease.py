@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from spectune.clock import Clock
 from spectune.errors import ConfigError, HostUnreachable, LaunchError, LeaseLost
-from spectune.launch import host_scripts
+from spectune.launch import docker_scripts, host_scripts
 from spectune.launch.host import Host
 from spectune.launch.journal import Journal, JournalHeader
 
@@ -33,6 +33,40 @@ class LeaseTerms:
     orphan_timeout_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeeperScripts:
+    """What differs between what keeps a server.
+
+    Attributes:
+        scope: word for the host.
+        undo: gives the server back.
+        watch: sets the watchdog.
+        left: tells what a session has left.
+    """
+
+    scope: str
+    undo: str
+    watch: str
+    left: str
+
+
+def scripts_of(header: JournalHeader) -> KeeperScripts:
+    """Those for a unit of either manager, or for a container."""
+    if header.keeper == "docker":
+        return KeeperScripts(
+            scope="docker",
+            undo=docker_scripts.UNDO,
+            watch=docker_scripts.WATCH,
+            left=docker_scripts.LEFT,
+        )
+    return KeeperScripts(
+        scope="user" if header.is_user else "system",
+        undo=host_scripts.UNDO,
+        watch=host_scripts.WATCH,
+        left=host_scripts.LEFT,
+    )
+
+
 def new_token() -> str:
     """A token that nobody else has."""
     return secrets.token_hex(8)
@@ -44,6 +78,7 @@ class UnitLease:
     def __init__(self, host: Host, journal: Journal, terms: LeaseTerms, clock: Clock) -> None:
         """Takes nothing yet."""
         self.host, self.journal, self.terms, self._clock = host, journal, terms, clock
+        self.scripts = scripts_of(journal.header)
         self._lost = ""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -56,7 +91,7 @@ class UnitLease:
     def take(self) -> None:
         """Takes the lease and sets the watchdog; raises ConfigError when another has the lease."""
         self.step("lease", host_scripts.ACQUIRE, *self._acquire_words())
-        self.step("watchdog", host_scripts.WATCH, host_scripts.UNDO, stdin=host_scripts.WATCHDOG)
+        self.step("watchdog", self.scripts.watch, self.scripts.undo, stdin=host_scripts.WATCHDOG)
 
     def take_again(self) -> None:
         """The lease of an interrupted session whose state is gone, to undo what it left."""
@@ -136,7 +171,7 @@ class UnitLease:
 
     def _acquire_words(self) -> tuple[str, ...]:
         header, terms = self.header, self.terms
-        scope = "user" if header.is_user else "system"
+        scope = self.scripts.scope
         timeout = str(max(int(terms.orphan_timeout_s * 100), 1))
         return (header.unit, scope, header.former, terms.drop_in, timeout, header.kept, *terms.dependents)
 

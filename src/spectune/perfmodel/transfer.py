@@ -6,7 +6,7 @@ Temperature enters through acceptance only, except with rejection-sampling kerne
 Errors on published texts: see benchmarks/planner/results.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,6 +18,7 @@ from spectune.perfmodel.posterior import Posterior, sample
 from spectune.perfmodel.priors import Prior
 
 WORTH_CHANGING = 0.02  # gain below which the running setting is kept
+FAR = 2.0  # ratio of acceptance lengths that nine in ten published pairs of texts of one server keep
 
 Verdict = Literal["keep", "change", "measure"]
 
@@ -66,19 +67,71 @@ def with_text(
 def re_rank(
     evidence: Evidence,
     workload: str,
-    current: Setting,
+    current: Mapping[int, Setting],
     settings: Sequence[Setting],
-    concurrency: Sequence[int],
     *,
     prior: Prior,
     rng: np.random.Generator,
 ) -> tuple[Transfer, ...]:
-    """Verdict per level for a text that `with_text` added; `current` must be among the settings."""
+    """Verdict per level for a text that `with_text` added.
+
+    Args:
+        evidence: with the new text.
+        workload: its name.
+        current: what runs now, among the settings, by level.
+        settings: what may run.
+        prior: what is known of any deployment.
+        rng: source of chance.
+    """
     order = sorted(settings)
-    levels = sorted(set(concurrency))
+    levels = sorted(current)
     cells = tuple(Cell(setting=s, concurrency=c, workload=workload) for c in levels for s in order)
     posterior = sample(evidence, cells, prior=prior, rng=rng, chance="seen")
-    return tuple(_verdict(posterior, level, order, current) for level in levels)
+    return tuple(_verdict(posterior, level, order, current[level]) for level in levels)
+
+
+def transfer_warnings(
+    evidence: Evidence, acceptance: Sequence[AcceptanceRow], verdicts: Sequence[Transfer], *, prior: Prior
+) -> tuple[str, ...]:
+    """Why the new text's acceptance alone may not be enough.
+
+    Args:
+        evidence: of the old texts.
+        acceptance: of the new one.
+        verdicts: what it calls for.
+        prior: what is known of any deployment.
+    """
+    shift = (
+        f"absolute speeds of the new prompts may all be off by {prior.scales.text:.0%}, as prompt and output "
+        "lengths differ from the table's; one timed cell of them settles it, and ranks do not need it"
+    )
+    found = [shift]
+    old = [row for row in evidence.acceptance if not row.setting.is_off]
+    if not old:
+        found.append(
+            "not enough: the table has no acceptance_length, so that acceptance and step time of its prompts "
+            "are told apart by experience only; add it for one long draft"
+        )
+    found += [text for row in acceptance if (text := _beyond(old, row))]
+    unsure = [str(one.concurrency) for one in verdicts if one.verdict == "measure"]
+    if unsure:
+        found.append(
+            f"not enough: at concurrency {', '.join(unsure)} the best setting may or may not change; launch "
+            "both there on the new prompts"
+        )
+    return tuple(found)
+
+
+def _beyond(old: Sequence[AcceptanceRow], row: AcceptanceRow) -> str:
+    """A warning where a length is far from every text's at the same setting, or ""."""
+    same = [one.acceptance_length for one in old if one.setting == row.setting]
+    if not same or min(same) / FAR <= row.acceptance_length <= max(same) * FAR:
+        return ""
+    seen = ", ".join(f"{length:.2f}" for length in sorted(set(same)))
+    return (
+        f"extrapolation: {row.acceptance_length:.2f} tokens per step at num_steps {row.setting.label} are "
+        f"far from the table's {seen}; confirm by one launch"
+    )
 
 
 def _verdict(posterior: Posterior, level: int, settings: Sequence[Setting], current: Setting) -> Transfer:

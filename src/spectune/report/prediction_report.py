@@ -14,6 +14,7 @@ from spectune.perfmodel.prediction import (
     Prediction,
     Winner,
 )
+from spectune.perfmodel.transfer import Transfer
 from spectune.report.document import Block, Document, Items, Paragraph, Section, Table
 from spectune.report.numbers import percent, rate
 
@@ -26,6 +27,23 @@ _CAUSES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransferPart:
+    """What the acceptance of new prompts calls for.
+
+    Attributes:
+        name: the acceptance file's name.
+        lengths: (num_steps, acceptance length) of its runs.
+        verdicts: one for each level.
+        warnings: why that may not be enough.
+    """
+
+    name: str
+    lengths: tuple[tuple[int, float], ...]
+    verdicts: tuple[Transfer, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionPage:
     """Everything `spectune predict` says.
 
@@ -35,6 +53,7 @@ class PredictionPage:
         prediction: surface and answers.
         next_step: most valuable next measurement, or None.
         warnings: what should not be trusted.
+        transfer: what new prompts call for, or None.
     """
 
     name: str
@@ -42,12 +61,13 @@ class PredictionPage:
     prediction: Prediction
     next_step: NextMeasurement | None
     warnings: tuple[str, ...]
+    transfer: TransferPart | None = None
 
 
 def prediction_json(page: PredictionPage) -> str:
     """The page as JSON, schema spectune.prediction/1 (docs/prediction-schema.md)."""
     prediction, step = page.prediction, page.next_step
-    data = {
+    data: dict[str, object] = {
         "schema": SCHEMA,
         "ci_level": CI_LEVEL,
         "surface": [_cell_json(cell) for cell in prediction.surface],
@@ -65,6 +85,8 @@ def prediction_json(page: PredictionPage) -> str:
         "capacity": [_capacity_json(cost) for cost in prediction.capacity_costs],
         "table": {"name": page.name, "rows": page.num_rows},
     }
+    if page.transfer is not None:
+        data["new_prompts"] = _transfer_json(page.transfer)
     return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -86,6 +108,8 @@ def prediction_document(page: PredictionPage) -> Document:
     ]
     if prediction.capacity_costs:
         sections.append(Section(title="What capacity costs", blocks=_capacity(prediction.capacity_costs)))
+    if page.transfer is not None:
+        sections.append(_transfer_section(page.transfer))
     sections.append(Section(title="Next measurement", blocks=(Paragraph(text=_next(page.next_step)),)))
     if page.warnings:
         sections.append(Section(title="Warnings", blocks=(Items(items=page.warnings),)))
@@ -154,8 +178,7 @@ def _capacity(costs: Sequence[CapacityCost]) -> tuple[Block, ...]:
     lines = tuple(
         f"concurrency {c.concurrency}{f' ({c.workload})' if c.workload else ''}: {_named(c.winner)} runs "
         f"{c.running} at once; if all ran, {_named(c.free_winner)} would be best, predicted "
-        f"{percent(c.gain, signed=True)} [{percent(c.gain_ci[0], signed=True)}, "
-        f"{percent(c.gain_ci[1], signed=True)}]"
+        f"{percent(c.gain, signed=True)} {_interval(c.gain_ci)}"
         for c in costs
     )
     advice = (
@@ -164,6 +187,28 @@ def _capacity(costs: Sequence[CapacityCost]) -> tuple[Block, ...]:
         "(--mamba-ssm-dtype bfloat16) or keys and values, a larger memory fraction."
     )
     return (Items(items=lines), Paragraph(text=advice))
+
+
+def _transfer_section(part: TransferPart) -> Section:
+    """All predicted: nothing was timed on the new prompts."""
+    runs = ", ".join(f"{length:.2f} at num_steps {steps}" for steps, length in part.lengths)
+    rows = tuple(
+        (
+            str(one.concurrency),
+            one.current.label,
+            one.best.label,
+            f"~{percent(one.gain, signed=True)} {_interval(one.gain_ci)}",
+            one.verdict,
+        )
+        for one in part.verdicts
+    )
+    head = ("concurrency", "running", "best for them", "predicted gain", "verdict")
+    blocks: tuple[Block, ...] = (
+        Paragraph(text=f"Tokens per step from {part.name}: {runs}. Speeds are predicted, none was timed."),
+        Table(head=head, rows=rows),
+        Items(items=part.warnings),
+    )
+    return Section(title="New prompts", blocks=blocks)
 
 
 def _next(step: NextMeasurement | None) -> str:
@@ -175,6 +220,10 @@ def _next(step: NextMeasurement | None) -> str:
         f"{percent(step.value)} "
         "of speed, the most for its downtime."
     )
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    return f"[{percent(ends[0], signed=True)}, {percent(ends[1], signed=True)}]"
 
 
 def _named(setting: Setting) -> str:
@@ -224,6 +273,29 @@ def _capacity_json(cost: CapacityCost) -> dict[str, object]:
         "num_steps_without_limit": cost.free_winner.num_steps,
         "gain_without_limit": _rounded(cost.gain),
         "gain_ci": [_rounded(v) for v in cost.gain_ci],
+    }
+
+
+def _transfer_json(part: TransferPart) -> dict[str, object]:
+    return {
+        "name": part.name,
+        "acceptance": [
+            {"num_steps": steps, "acceptance_length": _rounded(length)} for steps, length in part.lengths
+        ],
+        "levels": [
+            {
+                "concurrency": one.concurrency,
+                "from": one.current.num_steps,
+                "to": one.best.num_steps,
+                "topk": one.best.topk,
+                "gain": _rounded(one.gain),
+                "gain_ci": [_rounded(v) for v in one.gain_ci],
+                "verdict": one.verdict,
+                "why": one.why,
+            }
+            for one in part.verdicts
+        ],
+        "warnings": list(part.warnings),
     }
 
 

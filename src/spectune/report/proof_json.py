@@ -7,6 +7,7 @@ from spectune.analysis.answer_texts import Divergence
 from spectune.analysis.answers import StudyAnswers
 from spectune.analysis.comparison import SpeedDifference
 from spectune.analysis.confirmation import Confirmation
+from spectune.analysis.levers import LeverAnswer
 from spectune.analysis.lossless import Lossless
 from spectune.analysis.noise import Noise
 from spectune.analysis.recommendation import Recommendation
@@ -32,6 +33,7 @@ def proof_json(answers: StudyAnswers) -> dict[str, Json]:
             "uncertain": list(answers.break_even.uncertain),
         },
         "schedule": None if answers.schedule is None else _schedule(answers.schedule),
+        "levers": [_lever(found) for found in answers.levers],
         "lossless": _lossless(answers.lossless),
         "mix": None if chosen is None else _mix(chosen, answers.schedule),
         "noise": _noise(answers.noise),
@@ -173,6 +175,24 @@ def _noise(noise: Noise) -> dict[str, Json]:
         "drift": None
         if drift is None
         else {"ratio": drift.ratio, "ratio_ci": list(drift.ratio_ci), "arms": drift.num_arms},
+    }
+
+
+def _lever(found: LeverAnswer) -> dict[str, Json]:
+    return {
+        "config": config_json(found.config),
+        "lever": found.lever,
+        "max_running_requests": found.capacity,
+        "levels": [
+            {
+                "concurrency": level.concurrency,
+                "output_tps": level.output_tps,
+                **_difference("vs_recommended", level.vs_recommended),
+            }
+            for level in found.levels
+        ],
+        **_difference("mean_gain", found.mean_gain),
+        "verdict": found.verdict,
     }
 
 

@@ -3,6 +3,7 @@
 from spectune.analysis.answers import ArmAnswer, ArmLevel, StudyAnswers
 from spectune.analysis.comparison import SpeedDifference
 from spectune.analysis.crossover import BreakEven, Crossover
+from spectune.analysis.levers import LeverAnswer
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleLevel
 from spectune.analysis.winners import effort
 from spectune.report import numbers
@@ -10,6 +11,7 @@ from spectune.report.document import Block, Code, Items, Paragraph, Section, Tab
 from spectune.report.proof_text import (
     caveat_text,
     confirmation_text,
+    difference_text,
     drift_text,
     fresh_text,
     is_too_wide,
@@ -141,6 +143,25 @@ def _difference_cell(found: SpeedDifference | None) -> str:
     if found.ratio_ci is None or is_too_wide(found):
         return ratio
     return f"{ratio} [{numbers.ratio(found.ratio_ci[0])}, {numbers.ratio(found.ratio_ci[1])}]"
+
+
+def lever_section(answers: StudyAnswers) -> Section | None:
+    """Capacity flags that were tried, beside the recommended setting without them."""
+    chosen = answers.recommendation
+    if chosen is None or not answers.levers:
+        return None
+    lines = tuple(_lever_line(found, chosen.config.label) for found in answers.levers)
+    return Section(title="Capacity flags", blocks=(Items(items=lines),))
+
+
+def _lever_line(found: LeverAnswer, best: str) -> str:
+    runs = "" if found.capacity is None else f" (runs {found.capacity} at once)"
+    name = f"{found.config.label}, {found.lever}{runs}"
+    if found.mean_gain is None:
+        measured = numbers.listing([str(level.concurrency) for level in found.levels])
+        return f"{name}: measured at {measured or 'no level'} only, so it cannot be set against {best}"
+    verdict = {"better": "worth setting", "not certain": "not certain", "no gain": "no gain"}[found.verdict]
+    return f"{name}: {difference_text(found.mean_gain, best)} over the levels: {verdict}"
 
 
 def proof_section(answers: StudyAnswers) -> Section | None:

@@ -12,6 +12,7 @@ from spectune.report.document import Block, Code, Document, Items, Paragraph, Se
 from spectune.report.proof_sections import (
     arms_in_order,
     crossover_section,
+    lever_section,
     proof_section,
     schedule_section,
     speedup_section,
@@ -36,6 +37,7 @@ def study_document(answers: StudyAnswers) -> Document:
         _trouble_section(answers),
         _recommendation_section(answers),
         schedule_section(answers),
+        lever_section(answers),
         proof_section(answers),
         _cost_section(answers),
     ]

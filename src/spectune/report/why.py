@@ -5,7 +5,7 @@ from spectune.analysis.recommendation import Alternative, Recommendation
 from spectune.report import numbers
 
 _CLEAR = 0.01
-_QUEUEING = 0.2  # share of the requests that do not run, from which it is said
+_FEW = 0.6  # share of the requests; where no more of them run, it is said
 
 
 def why(recommendation: Recommendation, *, has_mechanism: bool = True) -> str:
@@ -40,11 +40,11 @@ def _crowding(level: LevelReason) -> str:
     """What keeps requests from running."""
     if level.running is None or level.concurrency == 1:
         return ""
-    if level.running > (1 - _QUEUEING) * level.concurrency:
-        return ""
     running, waits = f"{level.running:.0f} of the {level.concurrency}", _wait(level)
     if level.capacity is not None and level.capacity < level.concurrency:
         return f"The server runs {running}, because it holds no more than {level.capacity} at once{waits}."
+    if level.running > _FEW * level.concurrency:
+        return ""
     return f"{running} requests run at a time; the others wait, or their prompts are being read{waits}."
 
 

@@ -159,6 +159,17 @@ _CAVEAT = Text(
     ("no acceptance", "all accepted", "acceptance falls", "unreadable counters", "not fresh"),
 )
 _ASKED = {"role": _ROLE, "requested": CONFIG, "lever": str, "schedule": (_RANGES, None)}
+_LEVER = {
+    "config": CONFIG,
+    "lever": str,
+    "max_running_requests": _COUNT,
+    "levels": [
+        {"concurrency": int, "output_tps": _NUMBER, "vs_recommended": _MAYBE, "vs_recommended_ci": _CI}
+    ],
+    "mean_gain": _MAYBE,
+    "mean_gain_ci": _CI,
+    "verdict": Text(("better", "not certain", "no gain")),
+}
 STUDY = {
     "schema": Text(("spectune.study/1",)),
     "study_id": str,
@@ -238,6 +249,7 @@ STUDY = {
         None,
     ),
     "schedule": (_SCHEDULE, None),
+    "levers": [_LEVER],
     "lossless": _LOSSLESS,
     "mix": (_MIX, None),
     "noise": _NOISE,

@@ -90,3 +90,9 @@ def test_a_ramp_tells_nothing_of_the_time_within_a_launch() -> None:
     found = estimate_noise([*by_level(measured).values(), *ramps(measured).values()])
     assert found.block_sd is not None
     assert found.block_sd < 0.01
+
+
+def test_levels_that_the_same_launches_share_add_no_degrees_of_freedom() -> None:
+    once = [make_completed(1, 1, {4: 150}), make_confirmed(2, 1, {}, {4: 156})]
+    more = [once[0], make_confirmed(2, 1, {4: 140}, {4: 156}), make_confirmed(3, 1, {4: 143}, {4: 153})]
+    assert (noise_of(once).num_repeats, noise_of(more).num_repeats) == (1, 2)

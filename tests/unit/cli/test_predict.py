@@ -20,7 +20,7 @@ def test_the_page_goes_to_stdout(table: Path, capsys: pytest.CaptureFixture[str]
     assert run_predict([str(table)]) == 0
     text = capsys.readouterr().out
     assert "spectune prediction from table.csv" in text
-    assert "num_steps 1 between concurrency" in text
+    assert "num_steps 4 → num_steps" in text
 
 
 def test_the_grid_is_what_was_asked_for(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,16 +49,35 @@ def test_equal_tables_give_equal_answers(table: Path, capsys: pytest.CaptureFixt
     assert outputs[0] == outputs[1]
 
 
+def test_new_prompts_get_a_verdict_per_level(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    acceptance = table.with_name("new.csv")
+    acceptance.write_text("num_steps,acceptance_length\n4,1.8\n", encoding="utf-8")
+    words = [str(table), "--acceptance", str(acceptance), "--running", "4"]
+    assert run_predict([*words, "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)["new_prompts"]
+    assert found["acceptance"] == [{"num_steps": 4, "acceptance_length": 1.8}]
+    assert [one["concurrency"] for one in found["levels"]] == [1, 16, 64]
+    assert {one["verdict"] for one in found["levels"]} <= {"keep", "change", "measure"}
+    assert run_predict(words) == 0
+    text = capsys.readouterr().out
+    assert "New prompts" in text
+    assert "1.80 at num_steps 4" in text
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["missing.csv"], "`the table must be readable`"),
+        (["missing.csv"], "`the file must be readable`"),
         ([], "the following arguments are required: TABLE"),
         (["TABLE", "--num-steps", "a"], "--num-steps"),
         (["TABLE", "--concurrency", "0"], "--concurrency"),
         (["TABLE", "--concurrency", "1..900", "--num-steps", "0..2"], "at most 1200 cells"),
         (["TABLE", "--json", "/nowhere/x.json"], "`the file must be writable`"),
         (["TABLE", "--fast"], "unrecognized arguments"),
+        (["TABLE", "--running", "4"], "`--acceptance FILE` must be given"),
+        (["TABLE", "--acceptance", "missing.json"], "`the file must be readable`"),
+        (["TABLE", "--acceptance", "TABLE"], "columns `num_steps` and `acceptance_length`"),
+        (["TABLE", "--acceptance", "TABLE", "--running", "1,4"], "`one num_steps`"),
     ],
 )
 def test_bad_input_is_a_configuration_error(table: Path, words: list[str], message: str) -> None:

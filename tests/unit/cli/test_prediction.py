@@ -1,4 +1,9 @@
-from spectune.cli.prediction import answer
+import json
+
+import pytest
+
+from spectune.cli.prediction import Grid, NewPrompts, answer
+from spectune.errors import ConfigError
 
 TABLE = """num_steps,concurrency,output_tps,max_running_requests,note
 1,1,123,26,a
@@ -18,7 +23,7 @@ def test_the_default_grid_is_the_measured_range_and_levels() -> None:
 
 
 def test_what_cannot_be_trusted_is_said() -> None:
-    warnings = " ".join(answer(TABLE, "t.csv", num_steps=(0, 4), concurrency=(1, 128)).warnings)
+    warnings = " ".join(answer(TABLE, "t.csv", Grid(num_steps=(0, 4), concurrency=(1, 128))).warnings)
     assert "concurrency 128 lies outside the measured 1 to 64" in warnings
     assert "off was not measured" in warnings
     assert "columns not read: note" in warnings
@@ -37,3 +42,30 @@ def test_trees_that_were_measured_stay_in_the_grid() -> None:
         (3, 1),
         (3, 4),
     }
+
+
+def prompts(shares: list[float], running: int | None = None) -> NewPrompts:
+    text = json.dumps({"num_steps": len(shares), "accepted_per_position": shares, "verify_steps": 5000})
+    return NewPrompts(text=text, name="new.json", running=running)
+
+
+def test_prompts_that_are_hard_to_draft_call_for_fewer_steps_without_a_launch() -> None:
+    part = answer(TABLE, "t.csv", new=prompts([0.45, 0.2, 0.08, 0.03], running=4)).transfer
+    assert part is not None
+    assert dict(part.lengths)[4] == pytest.approx(1.76)
+    assert {one.concurrency for one in part.verdicts} == {1, 16, 64}
+    assert all(one.current.num_steps == 4 for one in part.verdicts)
+    assert part.verdicts[-1].best.num_steps < 4
+    assert any("the table has no acceptance_length" in w for w in part.warnings)
+
+
+def test_the_settings_that_run_are_the_tables_best_unless_said() -> None:
+    page = answer(TABLE, "t.csv", new=prompts([0.95, 0.9, 0.86, 0.82]))
+    assert page.transfer is not None
+    best = {w.cell.concurrency: w.cell.setting for w in page.prediction.winners}
+    assert {one.concurrency: one.current for one in page.transfer.verdicts} == best
+
+
+def test_a_running_setting_outside_the_grid_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--running: `one of the predicted num_steps`"):
+        answer(TABLE, "t.csv", new=prompts([0.5], running=7))

@@ -1,6 +1,6 @@
 import pytest
 
-from spectune.cli.service_options import Window, parse_window
+from spectune.cli.service_options import ContainerPlace, Window, parse_window
 from spectune.cli.tune_options import parse_tune_options
 from spectune.errors import ConfigError
 
@@ -15,6 +15,18 @@ def test_a_unit_with_its_terms() -> None:
     assert (terms.before_stop, terms.orphan_timeout_s) == (("lb", "drain", "a b"), 30.0)
     assert (terms.window, terms.is_confirmed) == (Window(begin_min=120, end_min=240), True)
     assert options.search.max_downtime_s == 1800.0
+
+
+def test_a_container_with_its_terms() -> None:
+    words = ["--docker", "llm-prod", "--ssh", "gpu1", "--sudo", "--quiet-for", "2s", "--max-downtime", "1h"]
+    terms = parse_tune_options(words).service
+    assert terms is not None
+    assert terms.place == ContainerPlace(name="llm-prod", compose_file="", ssh="gpu1", use_sudo=True)
+    assert terms.place.flags == "--docker llm-prod --ssh gpu1 --sudo"
+    assert terms.quiet_s == 2.0
+    composed = parse_tune_options(["--docker", "llm", "--compose", "/srv/my app/compose.yaml"]).service
+    assert composed is not None
+    assert composed.place.flags == "--docker llm --compose '/srv/my app/compose.yaml'"
 
 
 def test_there_is_none_by_default() -> None:
@@ -36,6 +48,11 @@ def test_a_grid_search_of_a_unit_has_a_limit_too() -> None:
         ["--window", "02:00-04:00"],
         ["--unit", "llm", "--sudo", "--user"],
         ["--unit", "llm; reboot"],
+        ["--docker", "llm; reboot"],
+        ["--docker", "llm", "--unit", "llm"],
+        ["--docker", "llm", "--user"],
+        ["--docker", "llm", "--", "spectune", "serve"],
+        ["--compose", "compose.yaml"],
         ["--unit", "llm", "--", "spectune", "serve"],
         ["--unit", "llm", "--ssh", "-oProxyCommand=reboot"],
         ["--unit", "llm", "--ssh", "gpu1; reboot"],

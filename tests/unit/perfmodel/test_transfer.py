@@ -9,7 +9,7 @@ from spectune.perfmodel.arrays import Floats
 from spectune.perfmodel.evidence import AcceptanceRow, Evidence, Setting
 from spectune.perfmodel.posterior import sample
 from spectune.perfmodel.priors import DEFAULT_PRIOR
-from spectune.perfmodel.transfer import Transfer, re_rank, with_text
+from spectune.perfmodel.transfer import Transfer, re_rank, transfer_warnings, with_text
 from spectune.testing.known_surface import make_cells, make_evidence, make_truth
 
 STEPS, LEVELS = (1, 2, 3, 4, 6), (1, 8, 64)
@@ -35,9 +35,8 @@ def rank(evidence: Evidence, current: int) -> tuple[Transfer, ...]:
     return re_rank(
         evidence,
         "new",
-        Setting.chain(current),
+        dict.fromkeys(LEVELS, Setting.chain(current)),
         [Setting.chain(k) for k in STEPS],
-        LEVELS,
         prior=DEFAULT_PRIOR,
         rng=np.random.default_rng(0),
     )
@@ -93,3 +92,14 @@ def test_an_uncertain_gain_asks_for_a_measurement() -> None:
 def test_without_acceptance_there_is_no_transfer() -> None:
     with pytest.raises(NotEnoughData, match="run its prompts once"):
         with_text(BASE, "new", ())
+
+
+def test_what_acceptance_alone_cannot_tell_is_said() -> None:
+    bare = replace(BASE, acceptance=())
+    near, far = lengths(2.4), lengths(-2.5)
+    assert any("no acceptance_length" in w for w in transfer_warnings(bare, near, (), prior=DEFAULT_PRIOR))
+    assert len(transfer_warnings(BASE, near, (), prior=DEFAULT_PRIOR)) == 1
+    assert any("are far from the table" in w for w in transfer_warnings(BASE, far, (), prior=DEFAULT_PRIOR))
+    unsure = replace(rank(with_text(BASE, "new", near), current=4)[1], verdict="measure")
+    found = transfer_warnings(BASE, near, (unsure,), prior=DEFAULT_PRIOR)
+    assert "at concurrency 8" in found[-1]

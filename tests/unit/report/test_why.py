@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 from spectune.analysis.answers import answer
-from spectune.report.why import why
+from spectune.report.why import level_sentences, why
+from spectune.testing.proved_study import proved_study
 from spectune.testing.study_values import SpeedTable, history_of
 
 
@@ -47,3 +50,21 @@ def test_without_off_no_speedup_is_claimed() -> None:
 
 def test_off_alone_says_that_nothing_else_could_be_measured() -> None:
     assert "No setting with speculation could be measured" in reason({0: {1: 100}})
+
+
+def test_each_level_says_what_its_speed_is_made_of_and_what_keeps_requests_waiting() -> None:
+    found = answer(proved_study(), lambda _: ()).recommendation
+    assert found is not None
+    sentences = level_sentences(found)
+    assert sorted(sentences, key=int) == ["1", "4", "16", "32"]
+    assert sentences["1"].startswith("At 1: 1.0 running × 1.53 tokens per step ÷ 10.0 ms = 150.0 tok/s.")
+    crowded = replace(found.levels[-1], running=16.8, capacity=17, ttft_s=3.4, off_ttft_s=0.9)
+    (text,) = level_sentences(replace(found, levels=(crowded,))).values()
+    assert "The server runs 17 of the 32, because it holds no more than 17 at once: 3400 ms to the" in text
+    assert "Drafting and verifying are" in text
+
+
+def test_a_level_without_counters_has_no_sentence() -> None:
+    found = answer(proved_study(), lambda _: ()).recommendation
+    assert found is not None
+    assert level_sentences(replace(found, levels=(replace(found.levels[0], step_s=None),))) == {}
