@@ -34,6 +34,7 @@ WITHOUT_UNIT_TEST = {
     "launch/give_back.py": "tests/service",
     "launch/service_session.py": "tests/service",
     "launch/ssh_host.py": "tests/service",
+    "launch/adoption.py": "tests/service/test_tune_unit.py, tests/unit/launch/test_docker_session.py",
     "launch/docker_scripts.py": "tests/unit/launch/test_docker_session.py",
     "launch/docker_service.py": "tests/unit/launch/test_docker_session.py",
     "launch/docker_launcher.py": "tests/unit/launch/test_docker_session.py, tests/contract",

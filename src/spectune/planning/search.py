@@ -72,9 +72,22 @@ class Situation:
         """Choices never launched."""
         return tuple(choice for choice in self.choices if choice not in self.launched)
 
+    @property
+    def baseline(self) -> Choice | None:
+        """Off, where it has to be launched yet."""
+        return next((c for c in self.waiting if c.setting.is_off and self.needs_off), None)
+
     def has_room(self, budget: Budget) -> bool:
         """Whether the budget allows another launch."""
         return self.launches < budget.max_launches and self.downtime_s < budget.max_downtime_s
+
+    def is_last(self, budget: Budget) -> bool:
+        """Whether the budget allows one more launch and hardly a second."""
+        restart_s, level_s = self.costs
+        launch_s = restart_s + level_s * len(self.levels)
+        return (
+            self.launches + 2 > budget.max_launches or self.downtime_s + 2 * launch_s > budget.max_downtime_s
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +121,10 @@ def decide(
     waiting = situation.waiting
     if not situation.measured and (not waiting or not situation.has_room(budget)):
         return Finished(reason=f"none of the {len(situation.launched)} launched settings could be measured")
+    off = situation.baseline
+    if off is not None and situation.measured and situation.has_room(budget) and situation.is_last(budget):
+        why = "the baseline without speculation, while the budget allows a launch"
+        return Launch(choice=off, levels=situation.levels, why=why, is_for_baseline=True)
     first = opening(situation.choices, situation.launched, situation.measured)
     levels = first_levels(situation.levels, situation.costs if situation.measured else None)
     if first is not None and situation.has_room(budget):
@@ -125,8 +142,8 @@ def _next_or_stop(situation: Situation, posterior: Posterior, budget: Budget) ->
     if not reason and candidates:
         return _best_launch(situation, posterior, candidates, stands, budget)
     if situation.has_room(budget):
-        off = next((c for c in situation.waiting if c.setting.is_off), None)
-        if reason and off is not None and situation.needs_off:
+        off = situation.baseline
+        if reason and off is not None:
             why = "the baseline without speculation"
             return Launch(choice=off, levels=situation.levels, why=why, is_for_baseline=True)
         rest = _completion(situation, posterior)

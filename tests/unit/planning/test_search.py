@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,29 @@ def test_off_is_measured_before_the_end_where_it_is_the_baseline() -> None:
     last = step(theta, (8, 1), easy, needs_off=True)
     assert isinstance(last, Launch)
     assert last.choice.setting.is_off
+
+
+@pytest.mark.parametrize(
+    ("budget", "launched"),
+    [
+        (Budget(tolerance=-1.0, max_launches=2), (8, 0)),
+        (Budget(tolerance=-1.0, max_launches=3), (8, 1, 0)),
+        (Budget(tolerance=-1.0, max_downtime_s=1440.0), (8, 1, 0)),  # a launch costs 300 + 3 · 60 s
+    ],
+)
+def test_the_last_launch_that_the_budget_allows_is_the_baselines(
+    budget: Budget, launched: tuple[int, ...]
+) -> None:
+    done: tuple[int, ...] = ()
+    while True:
+        now = situation(make_truth(1), done, needs_off=True)
+        now = replace(now, downtime_s=480.0 * len(done))
+        match decide(now, prior=DEFAULT_PRIOR, budget=budget, rng=np.random.default_rng(0)):
+            case Finished():
+                break
+            case launch:
+                done += (launch.choice.setting.num_steps,)
+    assert done == launched
 
 
 def test_settings_that_all_fail_end_the_search() -> None:
