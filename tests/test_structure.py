@@ -38,7 +38,6 @@ WITHOUT_UNIT_TEST = {
     "launch/docker_scripts.py": "tests/unit/launch/test_docker_session.py",
     "launch/docker_service.py": "tests/unit/launch/test_docker_session.py",
     "launch/docker_launcher.py": "tests/unit/launch/test_docker_session.py, tests/contract",
-    "cli/kept_container.py": "tests/e2e/test_tune_container.py",
     "testing/fake_docker.py": "used by tests/unit/launch/test_docker_session.py",
     "testing/docker_rig.py": "used by tests/unit/launch/test_docker_session.py",
     "tuning/progress.py": "protocol",
