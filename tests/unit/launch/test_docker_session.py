@@ -1,5 +1,7 @@
 """A session on a container of the fake docker: what it asks of docker; the original always comes back."""
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +12,7 @@ from spectune.clock import SystemClock
 from spectune.domain.command import Command
 from spectune.domain.endpoint import Endpoint
 from spectune.errors import ConfigError, LaunchError
+from spectune.launch.adoption import adopt
 from spectune.launch.docker_session import DockerSession, new_docker_header, open_docker_session
 from spectune.launch.host import HostAnswer
 from spectune.launch.journal import Journal, unfinished
@@ -197,3 +200,34 @@ def test_a_host_without_a_daemon_is_told(rig: DockerRig) -> None:
         rig.service.facts()
     with pytest.raises(ConfigError, match="a container named llm-"):
         rig.service.container()
+
+
+def test_a_session_of_another_machine_is_adopted_once_its_tuner_is_gone(
+    rig: DockerRig, tmp_path: Path
+) -> None:
+    own = rig.add(*SLEEP).id
+    session = opened(rig, tmp_path, timeout_s=4.0)
+    session.launcher(tmp_path / "logs").start(Command(argv=("/bin/sleep", "500")), ENDPOINT, name="trial")
+    here = tmp_path / "here"
+    with pytest.raises(ConfigError, match="the tuner is gone"):
+        adopt(rig.service, here, ssh="", use_sudo=False)
+    folder = Path(session.lease.header.folder)
+    os.kill(int((folder / "watchdog.pid").read_text()), signal.SIGKILL)  # nobody else gives it back
+    session.lease.end_signs_of_life()
+    session.lease.journal.release()
+    assert wait_until(lambda: is_adopted(rig, here), within_s=60.0)
+    (path,) = unfinished(here)
+    assert adopt(rig.service, here, ssh="", use_sudo=False) == path
+    journal = Journal.reopen(path)
+    assert journal is not None
+    assert journal.header.digest == session.lease.header.digest
+    assert finish_session(rig.host, journal, lambda: "proven", CLOCK) == "proven"
+    assert_as_before(rig, own)
+    with pytest.raises(ConfigError, match="there is none"):
+        adopt(rig.service, here, ssh="", use_sudo=False)
+
+
+def is_adopted(rig: DockerRig, here: Path) -> bool:
+    with suppress(ConfigError):
+        adopt(rig.service, here, ssh="", use_sudo=False)
+    return bool(unfinished(here))
