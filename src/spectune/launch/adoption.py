@@ -50,7 +50,8 @@ def adopt(service: SystemdService | DockerService, folder: Path, *, ssh: str, us
     header = read_header_text(text, where=where)
     check_foreign(header, expected, where)
     _check_silent(service.described, signs.split(), header)
-    dropped = tuple(map(str, header.after_restore)) if isinstance(header.after_restore, tuple) else ()
+    told: object = header.after_restore
+    dropped = tuple(map(str, told)) if isinstance(told, tuple) else ()
     here = replace(header, id=f"{header.id}-adopted", ssh=ssh, use_sudo=use_sudo, after_restore=())
     if (path := folder / f"{here.id}.journal").exists():
         if read_header(path) != here:
