@@ -79,14 +79,15 @@ class Situation:
 
     def has_room(self, budget: Budget) -> bool:
         """Whether the budget allows another launch."""
-        return self.launches < budget.max_launches and self.downtime_s < budget.max_downtime_s
+        return budget.has_room(self.launches, self.downtime_s)
 
     def is_last(self, budget: Budget) -> bool:
         """Whether the budget allows one more launch and hardly a second."""
         restart_s, level_s = self.costs
         launch_s = restart_s + level_s * len(self.levels)
-        return (
-            self.launches + 2 > budget.max_launches or self.downtime_s + 2 * launch_s > budget.max_downtime_s
+        is_late = self.downtime_s + 2 * launch_s > budget.max_downtime_s
+        return self.launches + 2 > budget.max_launches or (
+            is_late and self.launches + 2 > budget.min_launches
         )
 
 
