@@ -27,6 +27,11 @@ class Budget:
     max_launches: float = float("inf")
     max_downtime_s: float = float("inf")
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether a search may end before it is certain; each launch then measures every level."""
+        return self.max_launches < float("inf") or self.max_downtime_s < float("inf")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenGoal:
