@@ -42,6 +42,11 @@ class Budget:
             max_downtime_s=max(self.max_downtime_s - downtime_s, 0.0),
         )
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether a search may end before it is certain; each launch then measures every level."""
+        return self.max_launches < float("inf") or self.max_downtime_s < float("inf")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenGoal:
