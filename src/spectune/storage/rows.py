@@ -182,9 +182,7 @@ def _read_unfinished(connection: sqlite3.Connection, study_id: str) -> tuple[Unf
         (study_id, study_id),
     ).fetchall()
     newest = {trial_id: facts for trial_id, *facts in stored}
-    first = {
-        trial_id: trial for trial_id, trial, *_ in reversed(stored)
-    }  # later ones name missing cells only
+    first = {trial_id: trial for trial_id, trial, *_ in reversed(stored)}  # later: its missing cells
     return tuple(
         UnfinishedTrial(
             trial=from_json(Trial, first[trial_id]),

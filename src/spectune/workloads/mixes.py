@@ -52,7 +52,7 @@ def read_mix(text: str) -> Mix | None:
 
 
 def as_shares(weights: Mapping[int, float]) -> Mix:
-    """Weights by level as shares that sum to 1, ascending in level; below one in a thousand they are left out."""
+    """Weights by level as shares that sum to 1, ascending; below one in a thousand they are left out."""
     least = _LEAST_SHARE * sum(weights.values())
     kept = {level: weight for level, weight in weights.items() if weight >= least}
     total = sum(kept.values())

@@ -19,10 +19,8 @@ def completed(trial: Trial) -> TrialOutcome:
 
 
 def run(study: Study) -> tuple[list[Trial], str]:
-    planner, outcomes = (
-        MethodsPlanner(search=lambda _launches, _seconds: GridPlanner()),
-        tuple[TrialOutcome, ...](),
-    )
+    planner = MethodsPlanner(search=lambda _launches, _seconds: GridPlanner())
+    outcomes: tuple[TrialOutcome, ...] = ()
     while True:
         match planner.next(study, make_history(study, outcomes, finished="")):
             case Stop(reason=reason):
