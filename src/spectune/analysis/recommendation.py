@@ -1,7 +1,7 @@
 """One setting for the mix of levels, and the measured reasons for it.
 
-The rule: of the settings that were measured at every level and keep the latency limits, the one with the
-least mean log loss over the mix, where a setting's log loss at a level is log(best tokens/s there ÷ its
+The rule: of the settings that were measured at every level of the mix and keep the latency limits, the one
+with the least mean log loss over it, where a setting's log loss at a level is log(best tokens/s there ÷ its
 own). That is the highest weighted geometric mean of speed; without a mix all levels weigh the same. Within
 1 % the setting with fewer steps is taken. Once finalists were measured again on fresh prompts, only they
 may be recommended: what the search found best of several is partly the luckiest.
@@ -84,10 +84,10 @@ class Recommendation:
 
 
 def recommend(history: StudyHistory, fit: StudyFit, baselines: Baselines) -> Recommendation | None:
-    """The recommended setting, launch arguments still empty; None when no setting has every level."""
+    """The recommended setting, launch arguments still empty; None when none has the mix's levels."""
     study, mix = history.study, mix_of(history.study)
     fresh = fit.of_parts(["fresh"])
-    again = {c for c in _whole(fit.levels, study.concurrency) if _has_all(fresh, c, mix)}
+    again = {c for c in _whole(fit.levels, mix) if c in _whole(fresh, mix)}
     chosen = choose_setting(study, fit.levels, among=again) or choose_setting(study, fit.levels)
     if chosen is None:
         return None
@@ -119,12 +119,13 @@ def choose_setting(study: Study, fits: Fits, among: Collection[SpecConfig] | Non
         among: settings that may be chosen; None for all.
 
     Returns:
-        None when no setting has every level. When none keeps the limits, the best of those that do not.
+        None when no setting has every level of the mix. When none keeps the limits, the best of those that
+        do not.
     """
     mix = mix_of(study)
     scores = {
         config: score
-        for config in _whole(fits, study.concurrency)
+        for config in _whole(fits, mix)
         if (score := mean_log_speed(fits, Arm(config=config), mix.weights)) is not None
     }
     broken = {c.config for c in check_limits(fits, study.proof.slo, mix.weights) if not c.is_kept}
@@ -138,16 +139,12 @@ def choose_setting(study: Study, fits: Fits, among: Collection[SpecConfig] | Non
     return Choice(config=config, is_tie_rule=scores[config] < best, means=scores)
 
 
-def _whole(fits: Fits, concurrency: tuple[int, ...]) -> list[SpecConfig]:
-    """The settings that were measured at every level."""
-    if not set(concurrency) <= set(fits):
+def _whole(fits: Fits, mix: Mix) -> list[SpecConfig]:
+    """The settings that were measured at every level that counts."""
+    if not set(mix.weights) <= set(fits):
         return []
-    others = [set(fits[level].settings) for level in concurrency[1:]]
-    return [config for config in fits[concurrency[0]].settings if all(config in other for other in others)]
-
-
-def _has_all(fits: Fits, config: SpecConfig, mix: Mix) -> bool:
-    return all(level in fits and config in fits[level].settings for level in mix.weights)
+    first, *others = (fits[level].settings for level in sorted(mix.weights))
+    return [config for config in first if all(config in other for other in others)]
 
 
 def _alternative(
