@@ -4,16 +4,17 @@ The rule: of the settings that were measured at every level of the mix and keep 
 with the least mean log loss over it, where a setting's log loss at a level is log(best tokens/s there ÷ its
 own). That is the highest weighted geometric mean of speed; without a mix all levels weigh the same. Within
 1 % the setting with fewer steps is taken. Once finalists were measured again on fresh prompts, only they
-may be recommended: what the search found best of several is partly the luckiest.
+may be recommended: what the search found best of several is partly the luckiest. Where the search's own
+choice is not among them, as when its fresh launch failed, nothing speaks against it and it stays.
 """
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectune.analysis.baselines import Baselines
 from spectune.analysis.comparison import TIE_SHARE
-from spectune.analysis.confirmation import Confirmation, confirm
+from spectune.analysis.confirmation import Confirmation, confirm, failure_again
 from spectune.analysis.latency_limits import LimitCheck, check_limits
 from spectune.analysis.launches import Arm, capacities
 from spectune.analysis.level_reason import LevelReason, reasons
@@ -87,13 +88,10 @@ def recommend(history: StudyHistory, fit: StudyFit, baselines: Baselines) -> Rec
     """The recommended setting, launch arguments still empty; None when none has the mix's levels."""
     study, mix = history.study, mix_of(history.study)
     fresh = fit.of_parts(["fresh"])
-    again = {c for c in _whole(fit.levels, mix) if c in _whole(fresh, mix)}
-    chosen = choose_setting(study, fit.levels, among=again) or choose_setting(study, fit.levels)
+    searched = choose_setting(study, fit_study(of_search(history)).levels)
+    chosen = _settle(study, fit.levels, fresh, searched)
     if chosen is None:
         return None
-    searched = chosen
-    if again:
-        searched = choose_setting(study, fit_study(of_search(history)).levels) or chosen
     limits = check_limits(fit.levels, study.proof.slo, mix.weights)
     config, capacity = chosen.config, capacities(history)
     return Recommendation(
@@ -103,11 +101,23 @@ def recommend(history: StudyHistory, fit: StudyFit, baselines: Baselines) -> Rec
         is_tie_rule=chosen.is_tie_rule,
         alternative=_alternative(fit.levels, chosen, baselines, capacity),
         mix=mix,
-        confirmation=confirm(fit, fresh, Arm(config=config), mix),
-        instead_of=None if searched.config == config else searched.config,
+        confirmation=confirm(fit, fresh, Arm(config=config), mix, failure_again(history, config)),
+        instead_of=None if searched is None or searched.config == config else searched.config,
         limits=limits,
         keeps_limits=all(check.is_kept for check in limits if check.config == config),
     )
+
+
+def _settle(study: Study, fits: Fits, fresh: Fits, searched: Choice | None) -> Choice | None:
+    """The best of what was measured again, if the search's choice was too; else the search's choice."""
+    mix = mix_of(study)
+    again = set(_whole(fits, mix)) & set(_whole(fresh, mix))
+    if searched is None or not again:
+        return choose_setting(study, fits, among=again or None)
+    if searched.config in again:
+        return choose_setting(study, fits, among=again)
+    kept = choose_setting(study, fits, among=[searched.config])
+    return kept and replace(kept, is_tie_rule=searched.is_tie_rule)
 
 
 def choose_setting(study: Study, fits: Fits, among: Collection[SpecConfig] | None = None) -> Choice | None:
