@@ -110,7 +110,7 @@ class TuneOptions:
 def parse_tune_options(words: Sequence[str]) -> TuneOptions:
     """The options of the words after `tune`; raises ConfigError."""
     own, command = _split_command(words)
-    found = _parser().read(own)
+    found = _parser().read(_with_glued_levers(own))
     options = TuneOptions(
         workload=found.workload or DEFAULT_WORKLOAD,
         concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine),
@@ -147,6 +147,20 @@ def _split_command(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     if not command:
         raise ConfigError("spectune tune: `a serve command must follow --`, there is none; leave -- out.")
     return list(words[:place]), command
+
+
+def _with_glued_levers(words: list[str]) -> list[str]:
+    """`--lever FLAGS` as `--lever=FLAGS`: FLAGS begin with dashes, and argparse would take one for an option.
+
+    >>> _with_glued_levers(["--yes", "--lever", "--disable-radix-cache"])
+    ['--yes', '--lever=--disable-radix-cache']
+    """
+    glued: list[str] = []
+    waiting = iter(words)
+    for word in waiting:
+        value = next(waiting, None) if word == "--lever" else None
+        glued.append(word if value is None else f"{word}={value}")
+    return glued
 
 
 def _parser() -> Parser:

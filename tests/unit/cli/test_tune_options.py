@@ -128,6 +128,13 @@ def test_levers_are_kept_as_texts_and_belong_to_the_model_search() -> None:
         parse_tune_options([*words, "--search", "grid"])
 
 
+def test_a_lever_of_one_word_is_no_option_of_ours() -> None:
+    words = ["--lever", "--disable-radix-cache", "--lever", "--max-running-requests=24", "--yes"]
+    assert parse_tune_options(words).levers == ("--disable-radix-cache", "--max-running-requests=24")
+    with pytest.raises(ConfigError, match="--lever: expected one argument"):
+        parse_tune_options(["--lever"])
+
+
 def test_switches_that_were_not_written_are_not_given() -> None:
     assert parse_tune_options([]).given == frozenset()
     assert parse_tune_options(["--no-schedule", "--yes"]).given == {"schedule", "yes"}
