@@ -1,8 +1,8 @@
 """The lossless check on the embedded engine: 200 checks of an exact engine, 20 of one with a planted fault.
 
 Off answers ten sets of prompts twice (the noise floor), then twenty settings (chains, trees, every method,
-schedules) answer each set once: 200 checks, each of at least 7,000 greedy tokens. The faulty engine is told
-to corrupt one emitted token in a thousand. Real processes; speed does not matter here.
+schedules) answer each set once: 200 checks of about 2,500 greedy tokens. The faulty engine is told to corrupt
+one emitted token in a thousand; its checks have at least 7,000. Real processes; speed does not matter here.
 
     python benchmarks/lossless_runs.py [--sets 10] [--settings 20] [--out benchmarks/lossless_runs.md]
 """
@@ -12,7 +12,7 @@ import gzip
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -37,7 +37,7 @@ from spectune.tuning.bench import Bench, generation_probe
 from spectune.workloads.load_plan import LevelSize, plan_levels
 from spectune.workloads.prompts import PromptPool, python_code_pool
 
-REQUESTS = 96
+EXACT_REQUESTS, FAULTY_REQUESTS = 28, 96
 LEVELS = (8, 32)
 
 
@@ -69,7 +69,9 @@ ARMS = (
     Arm(SpecConfig.chain("eagle", 3), Schedule.of((1, 4, 3), (5, None, 0))),
     Arm(SpecConfig.chain("eagle", 2), Schedule.of((1, 8, 2), (9, None, 1))),
 )
-FAULTY = Arm(SpecConfig.chain("eagle", 3), flags=("--testing-corrupt-every", "1000"))
+FAULTY = tuple(
+    Arm(SpecConfig.chain("eagle", steps), flags=("--testing-corrupt-every", "1000")) for steps in (3, 8)
+)
 
 
 def answers(arm: Arm, plans: Sequence[LoadPlan], logs: Path) -> list[LevelMeasurement]:
@@ -121,15 +123,40 @@ def check(off: tuple[LevelMeasurement, LevelMeasurement], arm: Arm, level: Level
     return check_lossless(history, measured_levels(history))
 
 
-def make_sets(count: int) -> tuple[LoadPlan, ...]:
+def make_sets(count: int, num_requests: int) -> tuple[LoadPlan, ...]:
     """Disjoint sets of prompts, at 8 and 32 requests in flight in turn."""
     packed = resources.files("spectune.workloads") / "data" / "python_code.jsonl.gz"
     pool: PromptPool = python_code_pool(gzip.decompress(packed.read_bytes()).decode("utf-8"))
     sizes = [
-        LevelSize(concurrency=LEVELS[i % 2], num_requests=REQUESTS, num_warmup=1, spread_s=0.0)
+        LevelSize(
+            concurrency=min(LEVELS[i % 2], num_requests),
+            num_requests=num_requests,
+            num_warmup=1,
+            spread_s=0.0,
+        )
         for i in range(count)
     ]
     return plan_levels(pool, sizes)
+
+
+def checks(
+    arms: Sequence[Arm], plans: Sequence[LoadPlan], logs: Path
+) -> Iterator[tuple[Arm, list[Lossless]]]:
+    """Every arm's checks, one for each set, against off, which answers every set twice."""
+    first, again = (answers(Arm(OFF), plans, logs) for _ in range(2))
+    for arm in arms:
+        sets = zip(first, again, answers(arm, plans, logs), strict=True)
+        yield arm, [check((one, other), arm, level) for one, other, level in sets]
+
+
+def row(arm: Arm, found: Sequence[Lossless]) -> str:
+    """A line of the table, printed as well."""
+    verdicts = Counter(one.verdict for one in found)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    fewest = min(one.arms[0].found.tokens for one in found)
+    line = f"| {arm.label} | {len(found)} | {told} | {fewest} |"
+    print(line, flush=True)
+    return line
 
 
 def main() -> None:
@@ -139,24 +166,15 @@ def main() -> None:
     parser.add_argument("--settings", type=int, default=len(ARMS))
     parser.add_argument("--out", type=Path, default=None)
     asked = parser.parse_args()
-    plans = make_sets(asked.sets)
     lines = ["| arm | checks | verdicts | tokens a check, least |", "|---|---|---|---|"]
     total: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        logs = Path(folder)
-        first, again = (answers(Arm(OFF), plans, logs) for _ in range(2))
-        for arm in (*ARMS[: asked.settings], FAULTY, replace(FAULTY, config=SpecConfig.chain("eagle", 8))):
-            found = [
-                check(off, arm, level)
-                for off, level in zip(zip(first, again, strict=True), answers(arm, plans, logs), strict=True)
-            ]
-            verdicts = Counter(one.verdict for one in found)
-            if not arm.flags:
-                total.update(verdicts)
-            told = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-            fewest = min(one.arms[0].found.tokens for one in found)
-            lines.append(f"| {arm.label} | {len(found)} | {told} | {fewest} |")
-            print(lines[-1], flush=True)
+        exact = make_sets(asked.sets, EXACT_REQUESTS)
+        for arm, found in checks(ARMS[: asked.settings], exact, Path(folder)):
+            total.update(one.verdict for one in found)
+            lines.append(row(arm, found))
+        for arm, found in checks(FAULTY, make_sets(asked.sets, FAULTY_REQUESTS), Path(folder)):
+            lines.append(row(arm, found))
     lines.append("")
     lines.append(f"Exact engine: {dict(total)} of {sum(total.values())} checks.")
     print(lines[-1])

@@ -73,15 +73,17 @@ class Method(Protocol):
 
 
 def recommend(method: Method, seen: Seen, *, only_measured: bool = False) -> dict[int, Setting]:
-    """Setting per level; a predicted one only where it is more than 1 % better than every measured one."""
+    """Setting per level: measured cells as measured, as spectune's own answers have them.
+
+    A predicted setting is taken only where it is more than 1 % better than every measured one.
+    """
     settings = seen.launched if only_measured else seen.table.settings
     cells = [c for c in seen.table.truth if c.setting in settings]
-    values = {r.cell: r.output_tps for r in seen.rows}
-    guess = method.predict(seen, cells)
-    middle = guess[1] if guess else [values.get(c, 0.0) for c in cells]
-    scores = {
-        c: float(m) * (MEASURED_BONUS if c in values else 1.0) for c, m in zip(cells, middle, strict=True)
-    }
+    scores = {r.cell: r.output_tps * MEASURED_BONUS for r in seen.rows if r.cell.setting in settings}
+    open_ = [c for c in cells if c not in scores]
+    guess = method.predict(seen, open_) if open_ else None
+    if guess:
+        scores |= {c: float(m) for c, m in zip(open_, guess[1], strict=True)}
     found: dict[int, Cell] = {}
     for cell in sorted(scores):
         best = found.setdefault(cell.concurrency, cell)

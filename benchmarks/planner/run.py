@@ -9,6 +9,7 @@ import importlib.util
 import sys
 import time
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from benchmarks.planner.transfer_eval import Shift, shifts
 from spectune.perfmodel.priors import Prior
 
 HERE = Path(__file__).parent
+MIN_SETTINGS = 4  # fewer leave nothing to save
 
 
 def methods(prior: Prior, seed: int, *, has_gp_sampler: bool) -> list[Method]:
@@ -43,7 +45,7 @@ def methods(prior: Prior, seed: int, *, has_gp_sampler: bool) -> list[Method]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one seed, no Optuna GP")
     parser.add_argument("--only", default="", help="part of a table's label")
     args = parser.parse_args()
@@ -69,15 +71,26 @@ def main() -> int:
 def _replays(
     tables: list[PublishedTable], priors: dict[str, Prior], seeds: int, *, has_gp_sampler: bool
 ) -> dict[str, dict[str, list[Run]]]:
-    """Runs by method name, then table label."""
+    """Runs by method name, then table label; a process per core, each with one table and seed."""
+    jobs = [
+        (table, seed, priors[table.source], has_gp_sampler)
+        for table in tables
+        if len(table.settings) >= MIN_SETTINGS and len({c.workload for c in table.truth}) == 1
+        for seed in range(seeds)
+    ]
     runs: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    for table in tables:
-        if len(table.settings) < 4 or len({c.workload for c in table.truth}) > 1:
-            continue
-        for seed in range(seeds):
-            for method in methods(priors[table.source], seed, has_gp_sampler=has_gp_sampler):
-                runs[method.name][table.label].append(replay(table, method, seed))
+    with ProcessPoolExecutor() as pool:
+        for (table, *_), found in zip(jobs, pool.map(_replay_all, jobs), strict=True):
+            for name, run in found.items():
+                runs[name][table.label].append(run)
     return runs
+
+
+def _replay_all(job: tuple[PublishedTable, int, Prior, bool]) -> dict[str, Run]:
+    """One table and seed by every method."""
+    table, seed, prior, has_gp_sampler = job
+    found = methods(prior, seed, has_gp_sampler=has_gp_sampler)
+    return {method.name: replay(table, method, seed) for method in found}
 
 
 def _transfers(tables: list[PublishedTable], priors: dict[str, Prior]) -> list[Shift]:

@@ -8,6 +8,7 @@ import numpy as np
 from benchmarks.planner.held_out import HeldOut
 from benchmarks.planner.load_tables import PublishedTable
 from benchmarks.planner.replay import Run
+from benchmarks.planner.timing import timing_text, timings
 from benchmarks.planner.transfer_eval import Shift, transfer_text
 
 Runs = Mapping[str, Mapping[str, Sequence[Run]]]
@@ -18,8 +19,10 @@ _INTRODUCTION = (
 )
 _LAUNCHES = (
     "Mean over seeds. First number: a method with a model may recommend a setting it did not measure where "
-    "it predicts more than 1 % gain; second: only measured settings. Where the whole grid's noisy winners "
-    "lose more than 1 %, that loss counts as found."
+    "it predicts more than 1 % gain; second: only measured settings. Measured cells count as measured. Where "
+    "the whole grid's noisy winners lose more than 1 %, that loss counts as found. Off is a setting like any "
+    "other here; where only the baseline is missing when a method would stop, its launch counts as the last "
+    'one of "stops after".'
 )
 _HELD_OUT = (
     "Mean |error| in %, off apart. Loss in %: mean over levels of what the recommended speculating setting "
@@ -49,6 +52,8 @@ def document(
         *_summary(runs, held),
         "",
         "![regret by launches](results.svg)",
+        "",
+        timing_text(timings(tables)),
         "",
         "## Launches until the recommendation stays within 1 % of the best at every level",
         "",

@@ -7,7 +7,7 @@ Draws studies of known truth, runs the real analysis on their raw records and co
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,12 +18,16 @@ if __package__ in {None, ""}:
 
 from benchmarks.statistics.studies import LEVELS, Noises, StudyMaker, Truth
 from spectune.analysis.comparison import fit_level
+from spectune.analysis.launches import measured_levels
 from spectune.analysis.noise import PRIOR_NOISE
-from spectune.analysis.study_fit import StudyFit, fit_study
+from spectune.analysis.shortlist import shortlist
+from spectune.analysis.study_fit import StudyFit, fit_cells
 from spectune.analysis.winners import Winner, find_winners
+from spectune.domain.study import ProofRule
+from spectune.planning.staged import finalists_of
 
 COLUMNS = (
-    "method",
+    "row",
     "studies with a wrong decided winner",
     "levels with one",
     "gaps ≥ 5 % decided",
@@ -33,7 +37,12 @@ COLUMNS = (
 HERE = Path(__file__).parent
 TIE = 0.01
 WIDE_GAP = 0.05
-NAIVE = replace(PRIOR_NOISE, launch_sd=0.0, launch_degrees=1e6)
+PROMPTS_ALONE = replace(PRIOR_NOISE, launch_sd=0.0, launch_degrees=1e6)
+NAIVE = "naive: one launch, prompt noise only"
+SEARCH = "spectune, search only"
+DEFAULT = "spectune, default: one round"
+THOROUGH = "spectune, --thorough: two rounds"
+ROWS = (NAIVE, SEARCH, DEFAULT, THOROUGH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +65,9 @@ class Verdict:
         return self.decided and self.loss > TIE
 
 
-Method = Callable[[StudyFit, StudyFit], tuple[Winner, ...]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What a method made of many studies.
+    """What a row made of many studies.
 
     Attributes:
         wrong_studies: share of studies with a wrong decided winner at any level.
@@ -78,39 +84,27 @@ class Score:
     mean_loss: float
 
 
-def naive(searched: StudyFit, _confirmed: StudyFit) -> tuple[Winner, ...]:
-    """One launch each and the noise of prompts alone."""
-    found = {level: fit_level(cells, NAIVE) for level, cells in searched.cells.items()}
-    return find_winners(
-        {level: fit for level, fit in found.items() if fit is not None}, tuple(searched.levels)
-    )
-
-
-def search_only(searched: StudyFit, _confirmed: StudyFit) -> tuple[Winner, ...]:
-    """The analysis before anything was launched again."""
-    return find_winners(searched.levels, tuple(searched.levels))
-
-
-def with_confirmation(_searched: StudyFit, confirmed: StudyFit) -> tuple[Winner, ...]:
-    """The analysis of search and confirmation."""
-    return find_winners(confirmed.levels, tuple(confirmed.levels))
-
-
-METHODS: dict[str, Method] = {
-    "naive: one launch, prompt noise only": naive,
-    "spectune, search only": search_only,
-    "spectune, search and confirmation": with_confirmation,
-}
-
-
 def judge_study(
-    seed: int, *, noises: Noises, rounds: int = 1, levels: tuple[int, ...] = LEVELS
+    seed: int, *, noises: Noises, levels: tuple[int, ...] = LEVELS
 ) -> dict[str, tuple[Verdict, ...]]:
-    """Every method's verdicts on one drawn study."""
+    """Every row's verdicts on one drawn study."""
     maker = StudyMaker(seed, noises, levels)
-    history = maker.search()
-    searched, confirmed = fit_study(history), fit_study(maker.confirm(history, rounds))
-    return {name: _verdicts(method(searched, confirmed), maker.truth) for name, method in METHODS.items()}
+    search = maker.search()
+    found = shortlist(search)
+    once, twice = (finalists_of(found, ProofRule(rounds=rounds)) for rounds in (1, 2))
+    first = maker.again(twice)
+    later = (*first, *maker.again(twice[::-1]))
+    cells = measured_levels(replace(search, outcomes=(*search.outcomes, *later)))
+    searched = {outcome.trial.id for outcome in search.outcomes}
+    default = searched | {outcome.trial.id for outcome in first if outcome.trial.config in once}
+    alone = fit_cells(tuple(cell for cell in cells if cell.trial in searched))
+    winners = {
+        NAIVE: _naive_winners(alone, levels),
+        SEARCH: find_winners(alone.levels, levels),
+        DEFAULT: find_winners(fit_cells(tuple(c for c in cells if c.trial in default)).levels, levels),
+        THOROUGH: find_winners(fit_cells(cells).levels, levels),
+    }
+    return {row: _verdicts(found, maker.truth) for row, found in winners.items()}
 
 
 def score(studies: Iterable[tuple[Verdict, ...]]) -> Score:
@@ -127,39 +121,44 @@ def score(studies: Iterable[tuple[Verdict, ...]]) -> Score:
     )
 
 
-def simulate(num_studies: int, seed: int, noises: Noises, rounds: int, workers: int) -> dict[str, Score]:
-    """Every method's score over drawn studies."""
+def simulate(num_studies: int, seed: int, noises: Noises, workers: int) -> dict[str, Score]:
+    """Every row's score over drawn studies."""
     seeds = range(seed * 1_000_000, seed * 1_000_000 + num_studies)
-    judge = partial(judge_study, noises=noises, rounds=rounds)
+    judge = partial(judge_study, noises=noises)
     if workers < 2:
         judged = list(map(judge, seeds))
     else:
         with ProcessPoolExecutor(workers) as pool:
             judged = list(pool.map(judge, seeds, chunksize=10))
-    return {name: score(study[name] for study in judged) for name in METHODS}
+    return {name: score(study[name] for study in judged) for name in ROWS}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=1, help="fresh launches of each finalist")
     parser.add_argument("--launch-sd", type=float, nargs="+", default=[0.005, 0.015, 0.03])
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="into results.md")
     args = parser.parse_args()
     tables, begin = [], time.monotonic()
     for launch in args.launch_sd:
-        scores = simulate(args.studies, args.seed, Noises(launch=launch), args.rounds, args.workers)
+        scores = simulate(args.studies, args.seed, Noises(launch=launch), args.workers)
         tables.append(_table(launch, scores))
         print(tables[-1], flush=True)
     print(f"{time.monotonic() - begin:.0f} s")
     if args.write:
         head = (HERE / "method.md").read_text("utf-8")
         command = f"python benchmarks/statistics/simulate.py --studies {args.studies} --seed {args.seed}"
-        text = head.format(command=command, studies=args.studies, rounds=args.rounds)
+        text = head.format(command=command, studies=args.studies)
         (HERE / "results.md").write_text(text + "\n" + "\n".join(tables), encoding="utf-8")
     return 0
+
+
+def _naive_winners(searched: StudyFit, levels: tuple[int, ...]) -> tuple[Winner, ...]:
+    """One launch each and the noise of prompts alone."""
+    fits = {level: fit_level(cells, PROMPTS_ALONE) for level, cells in searched.cells.items()}
+    return find_winners({level: fit for level, fit in fits.items() if fit is not None}, levels)
 
 
 def _table(launch: float, scores: dict[str, Score]) -> str:

@@ -11,16 +11,15 @@ e        what is left of a request (timing), normal                             
 
 A launch's variance is split half and half between all its levels and each one's own. Prompts keep their
 lengths, p_i and p_is in every launch, so pairing works as in a real study; fresh prompts are drawn anew.
-After the search the real shortlist decides what is launched again, on fresh prompts with one cell as anchor.
+What is launched again gets fresh prompts at every level, and one level of the search's as anchor.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from spectune.analysis.shortlist import shortlist
 from spectune.domain.measurement import LevelMeasurement, RequestRecord
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import StudyHistory
@@ -87,14 +86,11 @@ class StudyMaker:
         )
         return make_history(make_study(concurrency=self._levels), tuple(trials))
 
-    def confirm(self, history: StudyHistory, rounds: int = 1) -> StudyHistory:
-        """The finalists launched again: fresh prompts at every level, the search's at one as anchor."""
-        found = shortlist(history)
-        finalists = [config for config in (found.recommended, *found.rivals) if config is not None]
+    def again(self, finalists: Sequence[SpecConfig]) -> tuple[Completed, ...]:
+        """Each launched again: fresh prompts at every level, the search's at one as anchor."""
         cells: list[tuple[Part, int]] = [("search", self._levels[len(self._levels) // 2])]
         cells += [("fresh", level) for level in self._levels]
-        again = (self._launch(config, "confirm", cells) for _ in range(rounds) for config in finalists)
-        return replace(history, outcomes=(*history.outcomes, *again))
+        return tuple(self._launch(config, "confirm", cells) for config in finalists)
 
     def _draw_speeds(self, level: int) -> dict[SpecConfig, float]:
         best = 100.0 * level**0.8

@@ -17,6 +17,7 @@ import pytest
 from spectune.domain.command import HttpRequest
 from spectune.errors import ServerUnreachable
 from spectune.launch.http_probe import fetch
+from spectune.launch.unit_name import UnitName
 from spectune.testing.recording import free_port
 from spectune.testing.service_rig import StandIn, processes_with
 from spectune.testing.ssh_box import HOST, SshBox
@@ -299,3 +300,40 @@ def wait_for_trial(served: Served) -> None:
         assert time.monotonic() < give_up_s
         time.sleep(0.05)
     time.sleep(0.3)
+
+
+def test_the_windows_end_gives_it_back_in_time(desk: Desk, engine: Served) -> None:
+    words = engine.words()
+    while not 15 <= time.localtime().tm_sec < 25:  # so that about 40 seconds are left of the minute
+        time.sleep(0.2)
+    now = time.localtime()
+    begin, end = (now.tm_hour - 1) % 24, (now.tm_hour * 60 + now.tm_min + 1) % (24 * 60)
+    ran = desk.run(
+        "tune", "--unit", engine.name, *desk.question("0..8"), "--budget", "300",
+        "--window", f"{begin:02d}:00-{end // 60:02d}:{end % 60:02d}",
+    )  # fmt: skip
+    assert "the agreed downtime is over" in ran.stderr
+    assert "given back: a real generation, and as before" in ran.stderr
+    assert_given_back(engine, words)
+
+
+def test_restore_from_a_machine_without_the_journal(ssh_desk: Desk, engine: Served, tmp_path: Path) -> None:
+    words = engine.words()
+    process = ssh_desk.start("tune", "--unit", engine.name, *ssh_desk.question("0..8"))
+    wait_for_trial(engine)
+    key = UnitName.parse(engine.name).key
+    elsewhere = Desk(ssh_desk.box, tmp_path / "elsewhere", ssh_desk.sshd)
+    elsewhere.folder.mkdir()
+    place = ("--unit", engine.name, "--ssh", HOST)
+    alive = elsewhere.run("restore", *place)
+    assert (alive.returncode, "`the tuner is gone` must hold" in alive.stderr) == (2, True)
+    engine.unit.box.systemctl("kill", "-s", "KILL", f"spectune-watchdog-{key}.service")
+    process.kill()
+    process.communicate()
+    time.sleep(3.5)  # the orphan timeout
+    restored = elsewhere.run("restore", *place)
+    assert restored.returncode == 0, restored.stderr
+    assert "is given back: a real generation, and as before" in restored.stdout
+    assert_given_back(engine, words)
+    again = elsewhere.run("restore", *place)
+    assert (again.returncode, "there is none" in again.stderr) == (2, True)

@@ -136,7 +136,7 @@ class StudyAnswers:
         break_even: where the best speculation stops beating off.
         baselines: the trials of off that speedups are told against.
         arms: everything that was measured, in order of its first launch.
-        recommendation: None when no setting was measured at every level.
+        recommendation: None when no setting was measured at every level of the mix.
         schedule: steps by batch size, measured or suggested; None where one setting wins everywhere.
         levers: what capacity flags tried beside a setting are worth.
         lossless: whether speculation changes greedy answers.

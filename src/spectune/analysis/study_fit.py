@@ -35,7 +35,11 @@ class StudyFit:
 
 def fit_study(history: StudyHistory) -> StudyFit:
     """The comparisons of everything that counts."""
-    measured = measured_levels(history)
+    return fit_cells(measured_levels(history))
+
+
+def fit_cells(measured: tuple[MeasuredLevel, ...]) -> StudyFit:
+    """The comparisons of these cells, in order of launch."""
     levels, loads = by_level(measured), ramps(measured)
     noise = estimate_noise((*levels.values(), *loads.values()))
     return StudyFit(

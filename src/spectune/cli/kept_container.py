@@ -64,9 +64,9 @@ class KeptContainer:
         return self.container.command
 
     def fit(self, prepared: PreparedStudy) -> PreparedStudy:
-        """The study on this container: its own command, nothing added."""
+        """The study on this container: its own command, with what every arm needs set equally."""
         study = replace(prepared.study, command=self.command)
-        return replace(prepared, study=study, command=self.command)
+        return replace(prepared, study=study, command=replace(self.command, argv=prepared.command.argv))
 
     def notes(self, plan: StudyPlan) -> tuple[str, ...]:
         """What the user should know before it begins."""

@@ -60,9 +60,9 @@ class KeptServer:
         return self.unit.command
 
     def fit(self, prepared: PreparedStudy) -> PreparedStudy:
-        """The study on this unit: its own command, nothing added."""
-        study = replace(prepared.study, command=self.unit.command)
-        return replace(prepared, study=study, command=self.unit.command)
+        """The study on this unit: its own command, with what every arm needs set equally."""
+        study = replace(prepared.study, command=self.command)
+        return replace(prepared, study=study, command=replace(self.command, argv=prepared.command.argv))
 
     def notes(self, plan: StudyPlan) -> tuple[str, ...]:
         """What the user should know before it begins."""

@@ -14,6 +14,7 @@ from spectune.perfmodel.checks import (
     reach_warnings,
 )
 from spectune.perfmodel.evidence import Evidence, Setting, SpeedRow, split_overload
+from spectune.perfmodel.pool_capacity import BetterLimit, better_limits
 from spectune.perfmodel.prediction import Prediction, predict
 from spectune.perfmodel.priors import DEFAULT_PRIOR
 from spectune.perfmodel.table import Table, evidence_of, parse_table
@@ -56,7 +57,7 @@ def answer(text: str, name: str, grid: Grid = ALL, new: NewPrompts | None = None
     table = parse_table(text, name)
     settings, levels = _settings(table, grid), _levels(table, grid)
     _check_size(table, name, len(settings), len(levels))
-    evidence = evidence_of(table.rows, [s.num_draft_tokens for s in settings])
+    evidence = evidence_of(table, [s.num_draft_tokens for s in settings])
     sound, overloaded = split_overload(evidence.speeds)
     evidence = evidence.with_speeds(sound)
     prediction = predict(evidence, settings, levels, prior=DEFAULT_PRIOR, rng=np.random.default_rng(SEED))
@@ -67,8 +68,17 @@ def answer(text: str, name: str, grid: Grid = ALL, new: NewPrompts | None = None
         prediction=prediction,
         next_step=next_measurement(prediction, evidence),
         warnings=_warnings(table, evidence, overloaded, prediction),
+        limits=_limits(table, settings),
         transfer=part,
     )
+
+
+def _limits(table: Table, settings: Sequence[Setting]) -> tuple[BetterLimit, ...]:
+    """What another limit on running requests changes, where the model's shape tells."""
+    if table.pools is None:
+        return ()
+    tokens = [s.num_draft_tokens for s in settings]
+    return better_limits(table.pools, table.requests_read, table.tokens_read, tokens)
 
 
 def _settings(table: Table, grid: Grid) -> list[Setting]:

@@ -1,5 +1,7 @@
 """`spectune restore`: finishes what an interrupted session left on a service, and proves that it is back."""
 
+import argparse
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -9,22 +11,32 @@ from spectune.cli.interruption import undisturbed
 from spectune.cli.kept_container import container_proof
 from spectune.cli.kept_server import journal_folder, proof_of, run_here, running_proof
 from spectune.cli.options import Parser
-from spectune.cli.service_options import host_at
+from spectune.cli.service_options import (
+    ContainerPlace,
+    add_container_arguments,
+    add_unit_arguments,
+    host_at,
+    read_container_place,
+    read_place,
+)
 from spectune.cli.streams import print_out
 from spectune.cli.wiring import adapter_of
 from spectune.clock import SystemClock
-from spectune.errors import SpectuneError
+from spectune.errors import ConfigError, SpectuneError
+from spectune.launch.adoption import adopt
 from spectune.launch.docker_service import DockerService
+from spectune.launch.foreign_header import printable
 from spectune.launch.give_back import AS_APPLIED, AS_BEFORE
 from spectune.launch.journal import Journal, JournalHeader, read_header, unfinished
 from spectune.launch.persistent import is_committed
 from spectune.launch.service_session import finish_session, service_of
+from spectune.launch.systemd_service import SystemdService
 
 
 def run_restore(words: Sequence[str]) -> int:
     """Finishes every unfinished journal; returns the exit status."""
     found = _parser().read(words)
-    paths = unfinished(journal_folder())
+    paths = _paths(found)
     if not paths:
         print_out("nothing to restore: every session was finished\n")
         return 0
@@ -51,7 +63,40 @@ def _parser() -> Parser:
         "Gives back every service that an interrupted spectune left changed, and proves that it is back.",
     )
     parser.add_argument("--list", action="store_true", help="only say what is unfinished")
+    place = parser.add_argument_group("a server whose tuner ran on another machine that is gone")
+    add_unit_arguments(place)
+    add_container_arguments(place)
     return parser
+
+
+def _paths(found: argparse.Namespace) -> tuple[Path, ...]:
+    """The unfinished journals here, or that of the server named, from its copy on the server's host."""
+    place = read_container_place(found) or read_place(found)
+    if place is None:
+        return unfinished(journal_folder())
+    host = host_at(place.ssh, use_sudo=place.use_sudo)
+    try:
+        service: SystemdService | DockerService
+        if isinstance(place, ContainerPlace):
+            if place.compose_file:
+                raise ConfigError("--compose: `the container's own name` must be given here; leave it out.")
+            service = DockerService(host, place.name)
+        else:
+            service = SystemdService(host, place.name, is_user=place.is_user)
+        adopted = adopt(service, journal_folder(), ssh=place.ssh, use_sudo=place.use_sudo)
+    finally:
+        host.close()
+    if adopted.dropped:
+        sys.stderr.write(dropped_text(adopted.dropped))
+    return (adopted.path,)
+
+
+def dropped_text(words: tuple[str, ...]) -> str:
+    """What is said of a command that another machine would have run here."""
+    return (
+        "spectune: --after-restore of that session is not run here; run it yourself if you want to: "
+        f"{printable(shlex.join(words))}\n"
+    )
 
 
 def _restore(path: Path) -> str:

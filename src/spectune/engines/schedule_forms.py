@@ -207,7 +207,7 @@ def _tensorrt_text(schedule: Schedule, method: str) -> str:
     settings = tensorrt_llm.config_file_text(_chain(schedule, method), "")
     new, old = _yaml(upper_bounds(schedule)), _yaml(lower_bounds(schedule))
     return (
-        f"# UNVERIFIED: read in the source, never run\n{settings}"
+        f"# UNVERIFIED: read in the source, never run; not every decoding type allows it\n{settings}"
         f"  # from about 1.3 on, keys are upper bounds:\n  draft_len_schedule: {new}\n"
         f"  # about 1.2, keys are lower bounds:\n  # draft_len_schedule: {old}"
     )

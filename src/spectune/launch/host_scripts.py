@@ -9,6 +9,7 @@ All that spectune keeps on a host is one folder per unit, `/run/spectune/KEY` (f
     KEY/heartbeat  /proc/uptime, in hundredths of a second, of the tuner's last sign of life
     KEY/changed    there from before the first change to the server until its return was ordered
     KEY/journal    the steps done, beside the unit
+    KEY/header     what the tuner's own journal begins with, for a `restore` from another machine
     KEY/undo.sh watchdog.sh
 
 Exit statuses of ours: 75 the lock is held too long, 76 the lease is not ours, 77 another has the lease,
@@ -117,6 +118,7 @@ FINISH = (
     + ('owns || [ ! -e "$dir/token" ] || exit 76' + _FINISH_BODY)
 )
 
+# stdin: the journal's header.
 # $3 unit $4 scope $5 former $6 drop-in $7 timeout (hundredths) $8 kept folder or "" $9… dependents
 ACQUIRE = (
     HEAD
@@ -134,6 +136,7 @@ if [ "$1" ]; then printf '%s\n' "$1" | put kept; fi
 shift
 for other; do printf '%s\n' "$other"; done | put others
 cat /proc/sys/kernel/random/boot_id | put boot_id
+put header
 beat
 note acquired
 printf '%s\n' "$token" | put token
@@ -310,6 +313,14 @@ LEFT = r"""
 [ -e "$2" ] && echo drop_in=1
 [ "$3" ] && [ -e "$3/pending" ] && echo pending=1
 exit 0
+"""
+
+# What an interrupted session left for a `restore` from another machine. $1 folder. Reads only.
+HEADER = r"""
+[ -f "$1/header" ] || exit 78
+read -r up _ </proc/uptime
+echo "$(($(echo "${up%.*}${up#*.}") - $(cat "$1/heartbeat"))) $(cat "$1/timeout") $(cat "$1/token")"
+cat "$1/header"
 """
 
 # Runs its arguments with the user's manager in reach.

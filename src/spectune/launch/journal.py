@@ -87,7 +87,7 @@ class Journal:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             journal = cls(path, descriptor, header, ())
-            journal._append({"version": _VERSION, **asdict(header)})
+            journal._append(_header_line(header))
             parent = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
             os.fsync(parent)
             os.close(parent)
@@ -161,6 +161,19 @@ class Journal:
         os.fsync(self._descriptor)
 
 
+def header_text(header: JournalHeader) -> str:
+    """The header as its host keeps it; holds no secret."""
+    return json.dumps(_header_line(header)) + "\n"
+
+
+def read_header_text(text: str, *, where: str) -> JournalHeader:
+    """What `header_text` wrote; raises ConfigError."""
+    found = _parsed(text.encode(), where)
+    if found is None:
+        raise ConfigError(f"{where}: `a journal's header` must be there, got {text[:80]!r}.")
+    return found[0]
+
+
 def unfinished(folder: Path) -> tuple[Path, ...]:
     """Journals without their last line, oldest first."""
     return tuple(path for path, _, steps in _all(folder) if steps[-1:] != ("closed",))
@@ -190,8 +203,16 @@ def read_header(path: Path) -> JournalHeader:
 
 def _read(path: Path) -> tuple[JournalHeader, tuple[str, ...]] | None:
     """Header and steps; None when not even the first line is whole, so that nothing was changed yet."""
+    return _parsed(path.read_bytes(), f"journal {path}")
+
+
+def _header_line(header: JournalHeader) -> dict[str, object]:
+    return {"version": _VERSION, **asdict(header)}
+
+
+def _parsed(text: bytes, where: str) -> tuple[JournalHeader, tuple[str, ...]] | None:
     lines: list[dict[str, object]] = []
-    for line in path.read_bytes().split(b"\n"):
+    for line in text.split(b"\n"):
         try:
             value = json.loads(line)
         except ValueError:
@@ -206,7 +227,7 @@ def _read(path: Path) -> tuple[JournalHeader, tuple[str, ...]] | None:
     }
     values |= {field.name: None for field in fields(JournalHeader) if field.name not in values}
     if first.get("version") != _VERSION or None in values.values():
-        raise ConfigError(f"journal {path}: `version {_VERSION}` must hold, got {first.get('version')!r}.")
+        raise ConfigError(f"{where}: `version {_VERSION}` must hold, got {first.get('version')!r}.")
     lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
     header = JournalHeader(**{**values, **lists})  # type: ignore[arg-type]
     return header, tuple(str(line["step"]) for line in lines[1:] if "step" in line)

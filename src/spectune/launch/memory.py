@@ -158,8 +158,8 @@ class MemoryWatch:
             needed = int(_MARGIN * self._taken.get(place.name, 0))
             what = "what the largest server so far took, and 5 %"
         else:
-            needed = int(_LEAST_FREE_SHARE * place.total_bytes) if place.name == "RAM" else 0
-            what = "5 % of it"
+            needed = min(int(_LEAST_FREE_SHARE * place.total_bytes), _GIB) if place.name == "RAM" else 0
+            what = "5 % of it, 1 GiB at most"
         if place.free_bytes >= needed:
             return ""
         return (

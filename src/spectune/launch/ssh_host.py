@@ -2,7 +2,8 @@
 
 One connection of ours (`ssh -N -M`, a child that dies with the tuner) carries commands and forwards; a
 master that the user already has open is used instead. When the line drops, the next command connects
-anew by itself, and forwards are put back under the same local port. Nothing is installed on the host.
+anew by itself, and forwards are put back under the same local port. Nothing is installed on the host. The
+folder of its socket is removed by a small shell when the tuner dies, however that happens.
 """
 
 import contextlib
@@ -24,6 +25,9 @@ from spectune.launch.subprocess_launcher import die_with_parent
 
 _CONNECT_S = 30.0
 _NO_CONNECTION = 255
+_SWEEP_S = 10.0
+# $1: our folder. Its stdin ends with the tuner, however that dies.
+_SWEEPER = 'read -r _; rm -rf -- "$1"'
 _OPTIONS = ("-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 
 
@@ -49,6 +53,13 @@ class SshHost:
         self._prefix = SUDO if use_sudo else ()
         self._ssh = ("ssh", *(("-F", config) if config else ()), *_OPTIONS)
         self._folder = Path(tempfile.mkdtemp(prefix="spectune-"))  # short: a socket's path is bounded
+        self._sweeper = subprocess.Popen(
+            ["/bin/sh", "-c", _SWEEPER, "spectune-sweeper", str(self._folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         self._socket = self._folder / "s"
         self._master: subprocess.Popen[bytes] | None = None
         self._forwards: dict[tuple[str, int], int] = {}
@@ -92,6 +103,7 @@ class SshHost:
                         self._control("cancel", "-L", _forward_words(key, port))
             self._end_master()
             self._forwards.clear()
+            self._sweeper.communicate(timeout=_SWEEP_S)
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _connect(self) -> None:

@@ -13,7 +13,7 @@ from spectune.clock import Clock
 from spectune.errors import ConfigError, HostUnreachable, LaunchError, LeaseLost
 from spectune.launch import docker_scripts, host_scripts
 from spectune.launch.host import Host
-from spectune.launch.journal import Journal, JournalHeader
+from spectune.launch.journal import Journal, JournalHeader, header_text
 
 _SCRIPT_S = 60.0
 
@@ -90,12 +90,13 @@ class UnitLease:
 
     def take(self) -> None:
         """Takes the lease and sets the watchdog; raises ConfigError when another has the lease."""
-        self.step("lease", host_scripts.ACQUIRE, *self._acquire_words())
+        self.step("lease", host_scripts.ACQUIRE, *self._acquire_words(), stdin=header_text(self.header))
         self.step("watchdog", self.scripts.watch, self.scripts.undo, stdin=host_scripts.WATCHDOG)
 
     def take_again(self) -> None:
         """The lease of an interrupted session whose state is gone, to undo what it left."""
-        self.step("lease again", host_scripts.ACQUIRE, *self._acquire_words())
+        words, text = self._acquire_words(), header_text(self.header)
+        self.step("lease again", host_scripts.ACQUIRE, *words, stdin=text)
 
     def keep_alive(self) -> None:
         """Starts the signs of life."""

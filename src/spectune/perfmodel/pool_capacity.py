@@ -8,6 +8,7 @@ Symbols: D draft tokens, root included (1 is off: no state is kept for verificat
 bytes; M limit on running requests.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ from spectune.perfmodel.evidence import CapacityCurve
 
 LAWS: Mapping[str, PoolLaw] = {"reserve_first": reserve_first, "joint_solve": joint_solve}
 MAX_CURVES = 4
+_COUNTS = ("state_bytes", "cell_bytes", "max_requests")
+_DEFAULTS: Mapping[str, float] = {"slots_per_request": 5, "state_share": 0.9}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,30 @@ class BetterLimit:
     then: int
 
 
+def facts_of(record: Mapping[str, object], place: str) -> PoolFacts:
+    """Facts as a table gives them; law, slots_per_request and state_share may be left out."""
+    unknown = sorted(set(record) - {*_COUNTS, *_DEFAULTS, "law"})
+    if unknown:
+        raise ConfigError(
+            f"{place}: `only {', '.join((*_COUNTS, *_DEFAULTS, 'law'))}` must hold, got {unknown}."
+        )
+    numbers: dict[str, float] = dict(_DEFAULTS)
+    for key in (*_COUNTS, *_DEFAULTS):
+        value = record.get(key, numbers.get(key))
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise ConfigError(f"{place}: `{key} > 0` must hold, got {value!r:.40}.")
+        numbers[key] = float(value)
+    shape = PoolShape(
+        state_bytes=int(numbers["state_bytes"]),
+        cell_bytes=int(numbers["cell_bytes"]),
+        max_requests=int(numbers["max_requests"]),
+        slots_per_request=int(numbers["slots_per_request"]),
+        state_share=numbers["state_share"],
+    )
+    law = record.get("law")
+    return PoolFacts(shape=shape) if law is None else PoolFacts(shape=shape, laws=(str(law),))
+
+
 def pool_curves(
     facts: PoolFacts, requests: Mapping[int, int], tokens: Mapping[int, int], draft_tokens: Sequence[int]
 ) -> tuple[CapacityCurve, ...]:
@@ -81,8 +108,8 @@ def pool_curves(
     if not curves:
         seen = ", ".join(f"{n} at {d} draft tokens" for d, n in sorted(requests.items()))
         raise ConfigError(
-            f"pools: `one memory explains every max_running_requests` must hold, got {seen}; check the model's "
-            "shape, max_requests and the engine's version."
+            f"pools: `one memory explains every max_running_requests` must hold, got {seen}; check the "
+            "model's shape, max_requests and the engine's version."
         )
     return tuple(curves.values())[:MAX_CURVES]
 
@@ -90,7 +117,7 @@ def pool_curves(
 def better_limits(
     facts: PoolFacts, requests: Mapping[int, int], tokens: Mapping[int, int], draft_tokens: Sequence[int]
 ) -> tuple[BetterLimit, ...]:
-    """The best limit on running requests for each draft length that it makes room at; cautious over memories."""
+    """The best limit for each draft length that has more room under it, at the least likely memory."""
     found = []
     memories = _memories(facts, requests, tokens)
     for d in sorted(set(draft_tokens)):

@@ -1,9 +1,11 @@
 """Text of a table of measurements (CSV or JSON) → evidence. Pure: the text is handed in.
 
 Columns: num_steps, concurrency, and output_tps or request_tps; optional acceptance_length,
-max_running_requests, topk, num_draft_tokens, workload, and metric ("output_tps" or "request_tps"), which
+max_running_requests, max_total_num_tokens, topk, num_draft_tokens, workload,
+and metric ("output_tps" or "request_tps"), which
 says row by row what the speed is; with it the speed's column may also be called value.
-JSON: a list of objects, or an object with the list under "rows".
+JSON: a list of objects, or an object with the list under "rows" and, optionally, the model's shape under
+"pools" (pool_capacity.facts_of), from which one read-back gives every capacity.
 request_tps × concurrency = output_tps: in a closed loop every client waits for one request.
 """
 
@@ -17,14 +19,15 @@ from itertools import pairwise
 
 from spectune.errors import ConfigError
 from spectune.perfmodel.capacity_beliefs import believed_curves
-from spectune.perfmodel.evidence import AcceptanceRow, Cell, Evidence, Setting, SpeedRow
+from spectune.perfmodel.evidence import AcceptanceRow, CapacityCurve, Cell, Evidence, Setting, SpeedRow
+from spectune.perfmodel.pool_capacity import PoolFacts, facts_of, pool_curves
 
 AGREEMENT = 0.10  # repeats of a cell may differ by this share; launches on idle GPUs differ by up to 6 %
 MIN_ROWS = 3
 _SPEEDS = ("output_tps", "request_tps", "value")
 _COLUMNS = (
     "num_steps", "topk", "num_draft_tokens", "concurrency", "workload", "metric", *_SPEEDS,
-    "acceptance_length", "max_running_requests",
+    "acceptance_length", "max_running_requests", "max_total_num_tokens",
 )  # fmt: skip
 _METRICS = {
     "output_tps": "output_tps",
@@ -46,6 +49,7 @@ class TableRow:
         output_tps: total tokens per second.
         acceptance_length: tokens per verify step, or None.
         max_running_requests: capacity read back, or None.
+        max_total_num_tokens: tokens the engine said it has room for, or None.
     """
 
     place: str
@@ -53,6 +57,7 @@ class TableRow:
     output_tps: float
     acceptance_length: float | None
     max_running_requests: int | None
+    max_total_num_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +67,27 @@ class Table:
     Attributes:
         rows: in the order of the text.
         ignored: columns nothing is read from.
+        pools: the model's shape, or None.
     """
 
     rows: tuple[TableRow, ...]
     ignored: tuple[str, ...]
+    pools: PoolFacts | None = None
+
+    @property
+    def requests_read(self) -> dict[int, int]:
+        """Running requests by draft tokens, as read back."""
+        return _readbacks(self.rows)
+
+    @property
+    def tokens_read(self) -> dict[int, int]:
+        """Pool tokens by draft tokens, as read back; the lowest of several."""
+        found: dict[int, int] = {}
+        for row in self.rows:
+            if row.max_total_num_tokens is not None:
+                at = row.cell.setting.num_draft_tokens
+                found[at] = min(row.max_total_num_tokens, found.get(at, row.max_total_num_tokens))
+        return found
 
 
 def parse_table(text: str, name: str) -> Table:
@@ -77,13 +99,16 @@ def parse_table(text: str, name: str) -> Table:
     _check_repeats(rows)
     _check_enough(rows, name)
     columns = {str(column) for _, record in records for column in record}
-    return Table(rows=rows, ignored=tuple(sorted(columns - set(_COLUMNS))))
+    return Table(
+        rows=rows,
+        ignored=tuple(sorted(columns - set(_COLUMNS))),
+        pools=_pools(text, name) if is_json else None,
+    )
 
 
-def evidence_of(rows: Sequence[TableRow], num_draft_tokens: Sequence[int]) -> Evidence:
+def evidence_of(table: Table, num_draft_tokens: Sequence[int]) -> Evidence:
     """What the rows say, with capacity believed at `num_draft_tokens` as well; rows in any order."""
-    readbacks = _readbacks(rows)
-    wanted = {*num_draft_tokens, *(r.cell.setting.num_draft_tokens for r in rows)}
+    rows = table.rows
     counts: dict[Cell, int] = {}
     speeds = []
     for row in sorted(rows, key=lambda r: (r.cell, r.output_tps)):
@@ -92,8 +117,29 @@ def evidence_of(rows: Sequence[TableRow], num_draft_tokens: Sequence[int]) -> Ev
     return Evidence(
         speeds=tuple(speeds),
         acceptance=_acceptance(rows),
-        capacity=believed_curves(readbacks, sorted(wanted)) if readbacks else (),
+        capacity=_capacity(table, num_draft_tokens),
     )
+
+
+def _capacity(table: Table, num_draft_tokens: Sequence[int]) -> tuple[CapacityCurve, ...]:
+    """From the model's shape where it is given, else from the forms of the laws."""
+    requests = table.requests_read
+    if not requests:
+        return ()
+    wanted = sorted({*num_draft_tokens, *(r.cell.setting.num_draft_tokens for r in table.rows)})
+    if table.pools is not None:
+        return pool_curves(table.pools, requests, table.tokens_read, wanted)
+    return believed_curves(requests, wanted)
+
+
+def _pools(text: str, name: str) -> PoolFacts | None:
+    data = json.loads(text)
+    record = data.get("pools") if isinstance(data, dict) else None
+    if record is None:
+        return None
+    if not isinstance(record, dict):
+        raise ConfigError(f"{name} pools: `an object` must hold; see docs/predict.md.")
+    return facts_of(record, f"{name} pools")
 
 
 def _json_records(text: str, name: str) -> list[tuple[str, Record]]:
@@ -164,6 +210,9 @@ def _row(record: Record, place: str) -> TableRow:
         max_running_requests=None
         if running is None
         else _count(record, "max_running_requests", place, minimum=1),
+        max_total_num_tokens=None
+        if record.get("max_total_num_tokens") is None
+        else _count(record, "max_total_num_tokens", place, minimum=1),
     )
 
 

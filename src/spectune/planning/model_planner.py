@@ -100,7 +100,7 @@ def _trial(study: Study, history: StudyHistory, config: SpecConfig, launch: Laun
 
 
 def _cells(levels: Sequence[int], wanted: Sequence[int]) -> tuple[PlannedCell, ...]:
-    """Low, middle and high come first; empty for every level."""
+    """Levels as cells; empty for every level of the study."""
     if set(levels) <= set(wanted):
         return ()
     return tuple(PlannedCell(concurrency=level) for level in wanted)

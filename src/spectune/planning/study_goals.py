@@ -21,6 +21,7 @@ predicted floor is rough there until the setting itself is measured.
 import math
 from collections.abc import Sequence
 
+from spectune.domain.mix import level_weights
 from spectune.domain.study import ProofRule, Study
 from spectune.metrics.summary import LevelSummary
 from spectune.planning.goals import Choice, Goal, per_level
@@ -37,18 +38,8 @@ def goals_of(study: Study, lessons: Sequence[Lesson]) -> tuple[Goal, ...]:
             Goal(name=g.name, weights=g.weights, floors=_of_levels(floors, g.concurrency))
             for g in per_level(study.concurrency)
         )
-    weights = _on_levels(study.proof.mix, study.concurrency)
-    levels = tuple(level for level, _ in weights)
-    return (Goal(name="the mix", weights=weights, floors=_of_levels(floors, levels)),)
-
-
-def _on_levels(mix: Sequence[tuple[int, float]], levels: Sequence[int]) -> tuple[tuple[int, float], ...]:
-    """The mix on measured levels: each share goes to the nearest one in log concurrency."""
-    shares: dict[int, float] = {}
-    for wanted, share in mix:
-        nearest = min(levels, key=lambda level: (abs(math.log(level / wanted)), level))
-        shares[nearest] = shares.get(nearest, 0.0) + share
-    return tuple(sorted(shares.items()))
+    weights = level_weights(study.proof.mix, study.concurrency)
+    return (Goal(name="the mix", weights=tuple(weights.items()), floors=_of_levels(floors, tuple(weights))),)
 
 
 def _of_levels(

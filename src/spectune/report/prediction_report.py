@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from spectune.perfmodel.crossovers import Crossover
 from spectune.perfmodel.evidence import Setting
+from spectune.perfmodel.pool_capacity import BetterLimit
 from spectune.perfmodel.prediction import (
     CI_LEVEL,
     CapacityCost,
@@ -22,6 +23,7 @@ SCHEMA = "spectune.prediction/1"
 _CAUSES = {
     "capacity": "capacity: requests wait for a slot",
     "verification cost": "verification cost: a step gets longer with the tokens it verifies",
+    "verification share": "verification cost: more tokens add less to the step of a larger batch",
     "acceptance": "acceptance: the extra draft tokens are mostly rejected",
 }
 
@@ -54,6 +56,7 @@ class PredictionPage:
         next_step: most valuable next measurement, or None.
         warnings: what should not be trusted.
         transfer: what new prompts call for, or None.
+        limits: limits on running requests that make more room, where the model's shape tells.
     """
 
     name: str
@@ -62,6 +65,7 @@ class PredictionPage:
     next_step: NextMeasurement | None
     warnings: tuple[str, ...]
     transfer: TransferPart | None = None
+    limits: tuple[BetterLimit, ...] = ()
 
 
 def prediction_json(page: PredictionPage) -> str:
@@ -83,6 +87,15 @@ def prediction_json(page: PredictionPage) -> str:
         },
         "warnings": list(page.warnings),
         "capacity": [_capacity_json(cost) for cost in prediction.capacity_costs],
+        "limits": [
+            {
+                "num_draft_tokens": one.draft_tokens,
+                "running": one.now,
+                "max_running_requests": one.limit,
+                "running_then": one.then,
+            }
+            for one in page.limits
+        ],
         "table": {"name": page.name, "rows": page.num_rows},
     }
     if page.transfer is not None:
@@ -107,7 +120,8 @@ def prediction_document(page: PredictionPage) -> Document:
         Section(title="Where the best setting changes", blocks=(_crossovers(prediction.crossovers),)),
     ]
     if prediction.capacity_costs:
-        sections.append(Section(title="What capacity costs", blocks=_capacity(prediction.capacity_costs)))
+        blocks = _capacity(prediction.capacity_costs, page.limits)
+        sections.append(Section(title="What capacity costs", blocks=blocks))
     if page.transfer is not None:
         sections.append(_transfer_section(page.transfer))
     sections.append(Section(title="Next measurement", blocks=(Paragraph(text=_next(page.next_step)),)))
@@ -168,13 +182,21 @@ def _crossovers(found: Sequence[Crossover]) -> Block:
     return Items(
         items=tuple(
             f"{_named(c.before)} → {_named(c.after)} between concurrency {c.concurrency[0]} and "
-            f"{c.concurrency[1]}{f' ({c.workload})' if c.workload else ''}: {_CAUSES[c.cause]}"
+            f"{c.concurrency[1]}{f' ({c.workload})' if c.workload else ''}: {_cause(c)}"
             for c in found
         )
     )
 
 
-def _capacity(costs: Sequence[CapacityCost]) -> tuple[Block, ...]:
+def _cause(crossover: Crossover) -> str:
+    """The cause in words; a change to more steps cannot come of steps that get longer."""
+    is_deeper = crossover.after.num_steps > crossover.before.num_steps
+    if crossover.cause == "verification cost" and is_deeper:
+        return _CAUSES["verification share"]
+    return _CAUSES[crossover.cause]
+
+
+def _capacity(costs: Sequence[CapacityCost], limits: Sequence[BetterLimit]) -> tuple[Block, ...]:
     lines = tuple(
         f"concurrency {c.concurrency}{f' ({c.workload})' if c.workload else ''}: {_named(c.winner)} runs "
         f"{c.running} at once; if all ran, {_named(c.free_winner)} would be best, predicted "
@@ -186,7 +208,12 @@ def _capacity(costs: Sequence[CapacityCost]) -> tuple[Block, ...]:
         "--max-running-requests close to the real limit, narrower recurrent states "
         "(--mamba-ssm-dtype bfloat16) or keys and values, a larger memory fraction."
     )
-    return (Items(items=lines), Paragraph(text=advice))
+    flags = tuple(
+        f"{one.draft_tokens} draft tokens: --max-running-requests {one.limit} makes room for {one.then} "
+        f"requests instead of {one.now}, from the model's shape and the read-back"
+        for one in limits
+    )
+    return (Items(items=(*lines, *flags)), Paragraph(text=advice))
 
 
 def _transfer_section(part: TransferPart) -> Section:

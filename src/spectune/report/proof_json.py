@@ -54,6 +54,7 @@ def confirmation_json(found: Confirmation) -> dict[str, Json]:
     return {
         "verdict": found.verdict,
         "launches": found.launches,
+        "failure": found.failure,
         **_difference("over_off", found.over_off),
         "rival": None if found.rival is None else config_json(found.rival),
         **_difference("over_rival", found.over_rival),

@@ -33,7 +33,12 @@ def confirmation_text(found: Recommendation) -> str:
     """Whether fresh prompts and a fresh launch said the same."""
     confirmation, label = found.confirmation, found.config.label
     if confirmation.verdict == "not measured again":
-        return f"not measured again: {label} was not launched again on fresh prompts"
+        text = f"not measured again: {label} was not launched again on fresh prompts"
+        if confirmation.failure:
+            text = (
+                f"not measured again: the fresh launch of {label} failed: {confirmation.failure.rstrip('.')}"
+            )
+        return text + _overturned(found)
     launches = "a fresh launch" if confirmation.launches == 1 else f"{confirmation.launches} fresh launches"
     text = f"{confirmation.verdict} on fresh prompts by {launches}"
     over = "over the mix" if found.mix.is_asked else "over the levels"
@@ -44,9 +49,15 @@ def confirmation_text(found: Recommendation) -> str:
     rival = confirmation.rival
     if confirmation.verdict == "not confirmed" and rival is not None and confirmation.over_rival is not None:
         text += f"; {rival.label} was faster there, {numbers.ratio(1 / confirmation.over_rival.ratio)} of it"
-    if found.instead_of is not None:
-        text += f"; the search alone would have said {found.instead_of.label}, fresh prompts overturned it"
-    return text
+    return text + _overturned(found)
+
+
+def _overturned(found: Recommendation) -> str:
+    if found.instead_of is None:
+        return ""
+    if found.confirmation.verdict == "not measured again":
+        return f"; the search alone would have said {found.instead_of.label}"
+    return f"; the search alone would have said {found.instead_of.label}, fresh prompts overturned it"
 
 
 def fresh_text(found: Recommendation) -> str:

@@ -271,7 +271,7 @@ def _trouble_section(answers: StudyAnswers) -> Section | None:
 def _recommendation_section(answers: StudyAnswers) -> Section:
     found = answers.recommendation
     if found is None:
-        text = "None: no setting was measured at every level."
+        text = "None: no setting was measured at every level that counts."
         return Section(title="Recommendation", blocks=(Paragraph(text=text),))
     title = f"Recommendation: {found.config.label}"
     levels = () if found.config.is_off else tuple(level_sentences(found).values())

@@ -65,6 +65,7 @@ _CI = (Pair(_NUMBER), None)
 _CONFIRMATION = {
     "verdict": Text(("confirmed", "not confirmed", "not measured again")),
     "launches": int,
+    "failure": str,
     "over_off": _MAYBE,
     "over_off_ci": _CI,
     "rival": (CONFIG, None),

@@ -24,11 +24,14 @@ def obstacle() -> str:
 
 
 class SshBox:
-    """An sshd whose every session runs inside `prefix` (such as a SystemdBox's)."""
+    """An sshd whose every session runs inside `prefix` (such as a SystemdBox's).
 
-    def __init__(self, folder: Path, prefix: tuple[str, ...] = ()) -> None:
+    With `behind` the client's config reaches it through that one only (ProxyJump).
+    """
+
+    def __init__(self, folder: Path, prefix: tuple[str, ...] = (), *, behind: "SshBox | None" = None) -> None:
         """Writes keys and configs, starts the server."""
-        self.folder, self.prefix = folder.resolve(), prefix
+        self.folder, self.prefix, self.behind = folder.resolve(), prefix, behind
         self.port = free_port()
         self.config = self.folder / "ssh_config"
         self.sockets = Path(tempfile.mkdtemp(prefix="cm"))  # short: a socket's path is bounded
@@ -100,9 +103,13 @@ class SshBox:
         wrap.write_text(f'#!/bin/sh\nexec {inside} /bin/sh -c "${{SSH_ORIGINAL_COMMAND:-exec sh}}"\n')
         wrap.chmod(0o755)
         (self.folder / "sshd_config").write_text(_SERVER.format(port=self.port, folder=self.folder))
-        self.config.write_text(
-            _CLIENT.format(host=HOST, port=self.port, folder=self.folder, user=getpass.getuser())
-        )
+        user = getpass.getuser()
+        text = _CLIENT.format(host=HOST, port=self.port, folder=self.folder, user=user)
+        if self.behind is not None:
+            text += "  ProxyJump jump\n" + _CLIENT.format(
+                host="jump", port=self.behind.port, folder=self.behind.folder, user=user
+            )
+        self.config.write_text(text)
 
 
 # SHLVL=1: bash then does not read ~/.bashrc for a remote command.

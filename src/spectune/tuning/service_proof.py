@@ -61,6 +61,8 @@ def prove_applied(
 def describe(effective: EffectiveSettings) -> str:
     """One line."""
     parts = [effective.config.label]
+    if effective.schedule is not None:
+        parts.append(f"schedule {effective.schedule.label}")
     if effective.max_running_requests is not None:
         parts.append(f"{effective.max_running_requests} running requests at most")
     if effective.max_total_num_tokens is not None:
@@ -68,11 +70,16 @@ def describe(effective: EffectiveSettings) -> str:
     return ", ".join(parts)
 
 
+def _schedule(effective: EffectiveSettings) -> str:
+    return "none" if effective.schedule is None else effective.schedule.label
+
+
 def _differences(then: EffectiveSettings, now: EffectiveSettings) -> list[str]:
     found = [
         f"{name} was {old}, is {new}"
         for name, old, new in (
             ("setting", then.config.label, now.config.label),
+            ("schedule", _schedule(then), _schedule(now)),
             ("max running requests", then.max_running_requests, now.max_running_requests),
             ("engine version", then.engine_version, now.engine_version),
             ("model", then.model, now.model),

@@ -4,6 +4,8 @@ import pytest
 
 from spectune.cli.prediction import Grid, NewPrompts, answer
 from spectune.errors import ConfigError
+from spectune.report.prediction_report import prediction_document
+from spectune.report.terminal import render_terminal
 
 TABLE = """num_steps,concurrency,output_tps,max_running_requests,note
 1,1,123,26,a
@@ -69,3 +71,21 @@ def test_the_settings_that_run_are_the_tables_best_unless_said() -> None:
 def test_a_running_setting_outside_the_grid_is_refused() -> None:
     with pytest.raises(ConfigError, match="--running: `one of the predicted num_steps`"):
         answer(TABLE, "t.csv", new=prompts([0.5], running=7))
+
+
+def test_the_models_shape_says_which_limit_makes_room() -> None:
+    speeds = {(1, 1): 123, (1, 16): 1500, (1, 64): 1566, (4, 1): 277, (4, 16): 1596, (4, 64): 1817}
+    rows = [
+        {"num_steps": k, "concurrency": c, "output_tps": y, "max_running_requests": 26 if k == 1 else 12}
+        for (k, c), y in speeds.items()
+    ]
+    pools = {"law": "reserve_first", "state_bytes": 38_412_288, "cell_bytes": 12_288, "max_requests": 48}
+    page = answer(json.dumps({"rows": rows, "pools": pools}), "t.json")
+    (four,) = [one for one in page.limits if one.draft_tokens == 5]
+    assert four.now == 12
+    assert four.then > 20
+    text = render_terminal(prediction_document(page))
+    assert (
+        f"--max-running-requests {four.limit} makes room for {four.then} requests instead of 12"
+        in " ".join(text.split())
+    )

@@ -1,5 +1,8 @@
 """A session on a container of the fake docker: what it asks of docker; the original always comes back."""
 
+import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +13,7 @@ from spectune.clock import SystemClock
 from spectune.domain.command import Command
 from spectune.domain.endpoint import Endpoint
 from spectune.errors import ConfigError, LaunchError
+from spectune.launch.adoption import adopt
 from spectune.launch.docker_session import DockerSession, new_docker_header, open_docker_session
 from spectune.launch.host import HostAnswer
 from spectune.launch.journal import Journal, unfinished
@@ -32,7 +36,7 @@ def rig(tmp_path: Path) -> Iterator[DockerRig]:
 def terms(timeout_s: float = 60.0) -> SessionTerms:
     return SessionTerms(
         kind="tune", study="s", ssh="", use_sudo=False, engine="embedded", before="",
-        orphan_timeout_s=timeout_s,
+        orphan_timeout_s=timeout_s, after_restore=("touch", "a b"),
     )  # fmt: skip
 
 
@@ -197,3 +201,52 @@ def test_a_host_without_a_daemon_is_told(rig: DockerRig) -> None:
         rig.service.facts()
     with pytest.raises(ConfigError, match="a container named llm-"):
         rig.service.container()
+
+
+def test_a_session_of_another_machine_is_adopted_once_its_tuner_is_gone(
+    rig: DockerRig, tmp_path: Path
+) -> None:
+    own = rig.add(*SLEEP).id
+    session = opened(rig, tmp_path, timeout_s=4.0)
+    session.launcher(tmp_path / "logs").start(Command(argv=("/bin/sleep", "500")), ENDPOINT, name="trial")
+    here = tmp_path / "here"
+    with pytest.raises(ConfigError, match="the tuner is gone"):
+        adopt(rig.service, here, ssh="", use_sudo=False)
+    folder = Path(session.lease.header.folder)
+    os.kill(int((folder / "watchdog.pid").read_text()), signal.SIGKILL)  # nobody else gives it back
+    session.lease.end_signs_of_life()
+    session.lease.journal.release()
+    assert wait_until(lambda: is_adopted(rig, here), within_s=60.0)
+    (path,) = unfinished(here)
+    again = adopt(rig.service, here, ssh="", use_sudo=False)
+    assert (again.path, again.dropped) == (path, ("touch", "a b"))
+    journal = Journal.reopen(path)
+    assert journal is not None
+    assert journal.header.digest == session.lease.header.digest
+    assert journal.header.after_restore == ()  # the host's word is never run here
+    assert finish_session(rig.host, journal, lambda: "proven", CLOCK) == "proven"
+    assert_as_before(rig, own)
+    with pytest.raises(ConfigError, match="there is none"):
+        adopt(rig.service, here, ssh="", use_sudo=False)
+
+
+@pytest.mark.parametrize("name", ["../../evil", "20260101-000000-../x", 7])
+def test_a_hostile_header_makes_no_file_here(rig: DockerRig, tmp_path: Path, name: str | int) -> None:
+    rig.add(*SLEEP)
+    session = opened(rig, tmp_path)
+    kept = Path(session.lease.header.folder) / "header"
+    text = kept.read_text("utf-8")
+    kept.write_text(json.dumps(json.loads(text) | {"id": name}) + "\n", encoding="utf-8")
+    here = tmp_path / "a" / "b" / "here"
+    with pytest.raises(ConfigError, match="id is"):
+        adopt(rig.service, here, ssh="", use_sudo=False)
+    assert not list(tmp_path.rglob("*evil*"))
+    assert not here.exists()
+    kept.write_text(text, encoding="utf-8")
+    session.give_back(lambda: "")
+
+
+def is_adopted(rig: DockerRig, here: Path) -> bool:
+    with suppress(ConfigError):
+        adopt(rig.service, here, ssh="", use_sudo=False)
+    return bool(unfinished(here))

@@ -4,7 +4,14 @@ from pathlib import Path
 import pytest
 
 from spectune.errors import ConfigError, LaunchError
-from spectune.launch.journal import Journal, JournalHeader, read_header, unfinished
+from spectune.launch.journal import (
+    Journal,
+    JournalHeader,
+    header_text,
+    read_header,
+    read_header_text,
+    unfinished,
+)
 
 HEADER = JournalHeader(
     id="one", kind="tune", study="s", unit="llm.service", ssh="", use_sudo=False, is_user=False,
@@ -81,3 +88,21 @@ def test_another_version_is_told(tmp_path: Path) -> None:
     journal.path.write_text(text)
     with pytest.raises(ConfigError, match="version 1"):
         read_header(journal.path)
+
+
+def test_a_journal_from_before_there_were_containers_is_still_read(tmp_path: Path) -> None:
+    Journal.begin(tmp_path, HEADER).release()
+    path = tmp_path / "one.journal"
+    old = path.read_text("utf-8").replace(', "keeper": "systemd"', "")
+    assert "keeper" not in old
+    path.write_text(old, "utf-8")
+    assert read_header(path) == HEADER
+
+
+def test_the_copy_beside_the_unit_is_the_header() -> None:
+    container = replace(HEADER, keeper="docker", unit="llm-prod")
+    for header in (HEADER, container):
+        assert read_header_text(header_text(header), where="there") == header
+    for text in ("", "{}", "not json", '{"version": 9, "unit": "x"}'):
+        with pytest.raises(ConfigError, match="there"):
+            read_header_text(text, where="there")

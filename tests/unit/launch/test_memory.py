@@ -92,10 +92,10 @@ def test_a_larger_setting_needs_what_the_largest_so_far_took(machine: Machine) -
 
 
 def test_before_anything_is_known_a_larger_setting_needs_some_ram(clock: FakeClock) -> None:
-    full = Machine(clock, ram_gib=1.0)
+    full = Machine(clock, ram_gib=0.5)
     watch = MemoryWatch(full.read, clock)
     assert watch.obstacle(1) == ""  # off
-    assert watch.obstacle(4).startswith("RAM: `5.0 GiB are free")
+    assert watch.obstacle(4).startswith("RAM: `1.0 GiB are free")
 
 
 def test_where_nothing_is_read_nothing_is_checked(clock: FakeClock) -> None:

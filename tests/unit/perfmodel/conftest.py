@@ -43,5 +43,5 @@ def of() -> Callable[[Evidence, tuple[int, ...], tuple[int, ...]], Prediction]:
 
 @pytest.fixture(scope="session")
 def published() -> Prediction:
-    rows = parse_table(PUBLISHED, "published.csv").rows
-    return predicted(evidence_of(rows, range(2, 6)), (1, 2, 3, 4), (1, 4, 16, 64))
+    table = parse_table(PUBLISHED, "published.csv")
+    return predicted(evidence_of(table, range(2, 6)), (1, 2, 3, 4), (1, 4, 16, 64))

@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,18 +95,6 @@ def test_the_formula_without_its_limits_is_never_slower() -> None:
     assert np.all(draws.formula(cells, is_limited=False) >= now - 1e-9)
     assert np.all(draws.formula(cells, is_verification_free=True) >= now - 1e-9)
     assert np.all(draws.formula(cells, is_all_accepted=True) >= now - 1e-9)
-
-
-def test_a_posterior_takes_less_than_three_seconds() -> None:
-    evidence = make_evidence(make_truth(4), make_cells(range(7), (1, 2, 4, 8, 16, 32, 64)))
-    begin = time.process_time()
-    sample(
-        evidence,
-        make_cells(range(9), (1, 2, 4, 8, 16, 32, 64, 128)),
-        prior=DEFAULT_PRIOR,
-        rng=np.random.default_rng(0),
-    )
-    assert time.process_time() - begin < 3.0
 
 
 def test_off_unlike_the_curve_is_found_to_be_so() -> None:

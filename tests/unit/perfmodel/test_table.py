@@ -39,7 +39,7 @@ def test_optional_columns_are_read_and_others_named() -> None:
         "0,1,100,,40,chat,H200\n3,1,210,2.9,30,chat,H200\n3,8,900,3.1,30,chat,H200\n"
     )
     table = parse_table(text, "t.csv")
-    evidence = evidence_of(table.rows, [2])
+    evidence = evidence_of(table, [2])
     assert table.ignored == ("gpu",)
     (acceptance,) = evidence.acceptance
     assert acceptance.acceptance_length == pytest.approx(3.0)
@@ -51,7 +51,7 @@ def test_optional_columns_are_read_and_others_named() -> None:
 def test_evidence_does_not_depend_on_the_order_of_rows(order: list[int]) -> None:
     lines = ["0,1,100", "1,1,160", "4,1,220", "4,1,225"]
     text = "num_steps,concurrency,output_tps\n" + "\n".join(lines[i] for i in order)
-    assert evidence_of(rows(text), [2]) == evidence_of(rows(GOOD + "4,1,225\n"), [2])
+    assert evidence_of(parse_table(text, "t"), [2]) == evidence_of(parse_table(GOOD + "4,1,225\n", "t"), [2])
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,42 @@ def test_bad_tables_are_refused_with_place_and_rule(text: str, message: str) -> 
 def test_capacity_that_contradicts_itself_is_refused(lines: str, message: str) -> None:
     table = parse_table("num_steps,concurrency,output_tps,max_running_requests\n" + lines, "t.csv")
     with pytest.raises(ConfigError, match=message):
-        evidence_of(table.rows, [2])
+        evidence_of(table, [2])
+
+
+def test_the_models_shape_and_one_readback_give_every_capacity() -> None:
+    """Published: 26, 21, 17 requests at 1, 2, 3 steps of Qwen3.5-122B-A10B; 455357 tokens at 1."""
+    record = {
+        "rows": [
+            {
+                "num_steps": 1,
+                "concurrency": c,
+                "output_tps": y,
+                "max_running_requests": 26,
+                "max_total_num_tokens": 455_357,
+            }
+            for c, y in ((1, 123), (64, 1566))
+        ]
+        + [{"num_steps": 4, "concurrency": 1, "output_tps": 277}],
+        "pools": {
+            "law": "reserve_first",
+            "state_bytes": 38_412_288,
+            "cell_bytes": 12_288,
+            "max_requests": 48,
+        },
+    }
+    evidence = evidence_of(parse_table(json.dumps(record), "t.json"), [2, 3, 4, 5])
+    assert {(d, n) for curve in evidence.capacity for _, d, n in curve.running} == {
+        (2, 26),
+        (3, 21),
+        (4, 17),
+        (5, 12),
+    }
+    for pools, message in (
+        ([], "`an object`"),
+        ({"state_bytes": 1, "cell_bytes": 1}, "`max_requests > 0`"),
+        ({**record["pools"], "colour": 1}, "`only state_bytes"),  # type: ignore[dict-item]
+        ({**record["pools"], "law": "magic"}, "`law is one of"),  # type: ignore[dict-item]
+    ):
+        with pytest.raises(ConfigError, match=message):
+            parse_table(json.dumps({**record, "pools": pools}), "t.json")

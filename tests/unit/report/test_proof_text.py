@@ -22,7 +22,14 @@ from spectune.report.proof_text import (
     schedule_why,
 )
 from spectune.testing.proved_study import proved_study
-from spectune.testing.study_values import history_of, make_completed, make_confirmed, make_history, make_study
+from spectune.testing.study_values import (
+    history_of,
+    make_completed,
+    make_confirmed,
+    make_failed,
+    make_history,
+    make_study,
+)
 
 
 def answers_of(history: StudyHistory) -> StudyAnswers:
@@ -59,6 +66,21 @@ def test_what_fresh_prompts_overturned_is_told() -> None:
     )
     text = confirmation_text(recommended(make_history(make_study(concurrency=(1,)), outcomes)))
     assert "the search alone would have said eagle 2, fresh prompts overturned it" in text
+
+
+def test_a_fresh_launch_that_failed_is_told_and_nothing_is_called_overturned() -> None:
+    failed = make_failed(3, 2)
+    outcomes = (
+        make_completed(1, 0, {1: 100}),
+        make_completed(2, 2, {1: 190}),
+        replace(failed, trial=replace(failed.trial, role="confirm")),
+        make_confirmed(4, 0, {1: 100}, {}),
+    )
+    text = confirmation_text(recommended(make_history(make_study(concurrency=(1,)), outcomes)))
+    assert text.startswith(
+        "not measured again: the fresh launch of eagle 2 failed: out of memory: the server"
+    )
+    assert "overturned" not in text
 
 
 def test_a_search_alone_is_not_called_confirmed() -> None:

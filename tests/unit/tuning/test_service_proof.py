@@ -5,6 +5,7 @@ import pytest
 
 from spectune.clock import SystemClock
 from spectune.domain.command import Command
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import EffectiveSettings, ReportedKey
 from spectune.engines.embedded import EmbeddedAdapter
@@ -31,6 +32,9 @@ def test_what_is_written_down_is_read_back() -> None:
     )  # fmt: skip
     assert read_back(write_down(settings)) == settings
     assert "48 running requests" in describe(settings)
+    scheduled = replace(settings, schedule=Schedule.of((1, 4, 3), (5, None, 0)))
+    assert read_back(write_down(scheduled)) == scheduled
+    assert "schedule 1-4:3,5-:0" in describe(scheduled)
 
 
 def test_the_same_server_is_proven_and_another_is_not(tmp_path: Path) -> None:
@@ -40,6 +44,7 @@ def test_the_same_server_is_proven_and_another_is_not(tmp_path: Path) -> None:
         for differs in (
             replace(before, config=OFF),
             replace(before, max_running_requests=7),
+            replace(before, schedule=Schedule.of((1, 4, 2), (5, None, 0))),
             replace(before, reported=(ReportedKey(name="dtype", value="fp8", kind="covariate"),)),
             replace(before, max_total_num_tokens=10 * (before.max_total_num_tokens or 1)),
         ):
