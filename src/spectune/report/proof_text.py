@@ -75,15 +75,12 @@ def schedule_why(found: ScheduleAnswer) -> str:
     """Why the schedule's verdict is what it is."""
     best = found.best_fixed.label
     if not found.measured:
+        if found.is_started:
+            return found.failure or "its server was started, but no level that counts was measured"
         return found.failure or "no server was started with it"
     if found.loss is not None:
-        level = found.loss.level
-        place = (
-            f"on the load up to {level.concurrency} and down" if level.is_ramp else f"at {level.concurrency}"
-        )
-        return f"it is slower than {found.loss.to.label} {place}: " + difference_text(
-            found.loss.difference, found.loss.to.label
-        )
+        slower = f"it is slower than {found.loss.to.label} {_place(found.loss.level)}: "
+        return slower + difference_text(found.loss.difference, found.loss.to.label)
     if found.mean_gain is None:
         return f"it was not measured beside {best} at every level"
     gain = f"over the levels it is {difference_text(found.mean_gain, best)}"

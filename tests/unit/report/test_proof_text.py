@@ -119,6 +119,14 @@ def test_a_schedules_verdict_has_its_reason(
     assert why in schedule_why(found)
 
 
+def test_a_schedule_that_was_started_without_a_level_is_not_called_unstarted() -> None:
+    history = history_of({0: {1: 100, 8: 800}, 2: {1: 150, 8: 450}})
+    found = answers_of(history).schedule
+    assert found is not None
+    assert schedule_why(found) == "no server was started with it"
+    assert schedule_why(replace(found, is_started=True)).startswith("its server was started, but no level")
+
+
 def test_equal_answers_are_exact_with_the_noise_floor_beside_them() -> None:
     text = lossless_text(answers_of(proved_study()).lossless)
     assert text.startswith("exact: ")
