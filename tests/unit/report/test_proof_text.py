@@ -153,6 +153,16 @@ def test_mix_and_limits_say_what_was_asked_and_what_is_out() -> None:
     assert (mix_text(recommended(history)), limits_text(recommended(history))) == ("", "")
 
 
+def test_a_p99_that_few_requests_cannot_tell_is_not_called_kept() -> None:
+    history = history_of({0: {1: 100}})
+    proof = ProofRule(slo=(("e2e_p99", 0.77),))
+    text = limits_text(recommended(replace(history, study=replace(history.study, proof=proof))))
+    assert text.startswith(
+        "no setting is seen to break a latency limit; whether off keeps e2e p99 at 1 cannot"
+    )
+    assert "fewer than 200 requests" in text
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
