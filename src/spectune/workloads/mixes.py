@@ -22,6 +22,8 @@ MIXES: Mapping[str, Mix] = {
     "chat": ((1, 0.1), (4, 0.3), (8, 0.3), (16, 0.2), (32, 0.1)),
     "batch": ((16, 0.2), (32, 0.8)),
 }
+_LEAST_SHARE = 0.001
+_LONGEST_FIELD = 2**27  # bytes; request logs hold prompts
 _LEVEL = re.compile(r"([0-9]{1,7}):([0-9]*\.?[0-9]+)%?")
 _LIMIT = re.compile(r"((?:ttft|tpot|e2e)_p(?:50|90|99))=([0-9]*\.?[0-9]+)(ms|s)")
 _STARTS = ("start_s", "start", "sent_at_s", "started_at")
@@ -50,9 +52,11 @@ def read_mix(text: str) -> Mix | None:
 
 
 def as_shares(weights: Mapping[int, float]) -> Mix:
-    """Weights by level as shares that sum to 1, ascending in level."""
-    total = sum(weights.values())
-    return tuple((level, round(weights[level] / total, 6)) for level in sorted(weights))
+    """Weights by level as shares that sum to 1, ascending; below one in a thousand they are left out."""
+    least = _LEAST_SHARE * sum(weights.values())
+    kept = {level: weight for level, weight in weights.items() if weight >= least}
+    total = sum(kept.values())
+    return tuple((level, round(kept[level] / total, 6)) for level in sorted(kept))
 
 
 def mix_of_counts(counts: Iterable[int]) -> Mix:
@@ -123,7 +127,7 @@ def _nearest_power(count: int) -> int:
 
 def _rows(text: str, name: str) -> Sequence[Mapping[str, object]]:
     if not text.lstrip().startswith("{"):
-        return list(csv.DictReader(io.StringIO(text)))
+        return _table(text, name)
     rows: list[Mapping[str, object]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -136,6 +140,14 @@ def _rows(text: str, name: str) -> Sequence[Mapping[str, object]]:
             raise ConfigError(f"--mix {name}: `line {number} is a JSON object` must hold, it is not.")
         rows.append(row)
     return rows
+
+
+def _table(text: str, name: str) -> Sequence[Mapping[str, object]]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        return list(csv.DictReader(io.StringIO(text)))
+    except csv.Error as exc:
+        raise ConfigError(f"--mix {name}: `the log is CSV or JSON lines` must hold, got: {exc}.") from exc
 
 
 def _span(row: Mapping[str, object], name: str, number: int) -> tuple[float, float]:

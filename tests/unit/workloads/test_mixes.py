@@ -38,6 +38,16 @@ def test_counts_give_shares_of_powers_of_two(counts: list[int]) -> None:
         assert sum(share for _, share in mix) == pytest.approx(1.0, abs=1e-4)
 
 
+def test_moments_of_a_day_are_left_out() -> None:
+    rows = ["start_s,end_s", "0,86400", *["5,5.04"] * 60]
+    assert mix_of_log("\n".join(rows), "log") == ((1, 1.0),)
+
+
+def test_a_log_may_hold_prompts_and_its_faults_are_told() -> None:
+    long = "x" * 200_000
+    assert mix_of_log(f"prompt,start_s,end_s\n{long},0,1\n", "log") == ((1, 1.0),)
+
+
 def test_a_log_is_weighed_by_time_in_flight() -> None:
     rows = [(0.0, 10.0), (4.0, 10.0), (4.0, 6.0), (4.0, 6.0), (50.0, 54.0)]  # 1: 4 + 4 s, 4: 2 s, 2: 4 s
     expected = ((1, 0.571429), (2, 0.285714), (4, 0.142857))
