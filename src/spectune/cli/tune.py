@@ -67,7 +67,8 @@ def _tune(options: TuneOptions, store: SqliteStore, kept: Kept | None) -> int:
         print_out(render_plan_json(plan) if is_json else render_terminal(plan_document(plan)))
         return 0
     output = Output(json_file=options.json_file, report_file=options.report_file)
-    output.check({"--store": store.path, "--workload": Path(prepared.study.workload.name)})
+    taken = {"--store": store.path, "--workload": Path(prepared.study.workload.name)}
+    output.check(taken | ({"--mix": Path(options.mix)} if options.mix else {}))
     store.check_writable()
     if kept is None:
         check_program(prepared.command)

@@ -77,6 +77,7 @@ class TuneOptions:
         is_dry_run: print the plan only.
         search: how settings are chosen, and when to stop.
         proof: what is measured before a setting is recommended.
+        mix: where the proof's mix came from, as given; "" for none.
         budget_s: measuring seconds; None for no limit.
         seed: seed of the built-in workload.
         command: serve command; empty for the embedded engine.
@@ -100,6 +101,7 @@ class TuneOptions:
     is_dry_run: bool
     search: SearchRule
     proof: ProofRule
+    mix: str
     budget_s: float | None
     seed: int
     command: tuple[str, ...]
@@ -128,6 +130,7 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
         is_dry_run=found.dry_run,
         search=_search(found),
         proof=read_proof(found, is_thorough=found.thorough),
+        mix=found.mix or "",
         budget_s=_budget(found),
         seed=_count(found.seed, "--seed", 0) or 0,
         command=command,

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 
 from spectune.domain.mix import level_weights
 from spectune.domain.study import ProofRule, Study
+from spectune.metrics.quantiles import stand_in
 from spectune.metrics.summary import LevelSummary
 from spectune.planning.goals import Choice, Goal, per_level
 from spectune.planning.history_evidence import Lesson
@@ -77,8 +78,8 @@ def _scales(lessons: Sequence[Lesson], name: str) -> list[_Scale]:
 
 
 def latency_of(summary: LevelSummary, name: str) -> float | None:
-    """The quantile that a limit such as "ttft_p99" names, seconds; p90 where too few requests bear a p99."""
+    """The quantile that a limit such as "ttft_p99" is judged by, seconds (metrics/quantiles.stand_in)."""
     metric, _, quantile = name.partition("_")
     found = {"ttft": summary.ttft_s, "tpot": summary.tpot_s, "e2e": summary.e2e_s}[metric]
-    value = {"p50": found.p50, "p90": found.p90, "p99": found.p99}[quantile]
-    return found.p90 if value is None else value
+    judged = stand_in(found, quantile)
+    return None if judged is None else judged[1]

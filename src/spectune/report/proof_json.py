@@ -158,6 +158,8 @@ def _mix(chosen: Recommendation, schedule: ScheduleAnswer | None) -> dict[str, J
                 "low_s": check.interval_s[0],
                 "high_s": check.interval_s[1],
                 "kept": check.is_kept,
+                "judged_by": check.judged_by,
+                "told": check.is_told,
             }
             for check in chosen.limits
         ],

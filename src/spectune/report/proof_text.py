@@ -9,6 +9,7 @@ from spectune.analysis.lossless import Lossless
 from spectune.analysis.noise import Noise
 from spectune.analysis.recommendation import Recommendation
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleLevel
+from spectune.metrics.quantiles import MIN_VALUES_FOR_P99
 from spectune.report import numbers
 
 _WIDE = 3.0  # an interval whose ends are this many times apart tells nothing
@@ -75,15 +76,12 @@ def schedule_why(found: ScheduleAnswer) -> str:
     """Why the schedule's verdict is what it is."""
     best = found.best_fixed.label
     if not found.measured:
+        if found.is_started:
+            return found.failure or "its server was started, but no level that counts was measured"
         return found.failure or "no server was started with it"
     if found.loss is not None:
-        level = found.loss.level
-        place = (
-            f"on the load up to {level.concurrency} and down" if level.is_ramp else f"at {level.concurrency}"
-        )
-        return f"it is slower than {found.loss.to.label} {place}: " + difference_text(
-            found.loss.difference, found.loss.to.label
-        )
+        slower = f"it is slower than {found.loss.to.label} {_place(found.loss.level)}: "
+        return slower + difference_text(found.loss.difference, found.loss.to.label)
     if found.mean_gain is None:
         return f"it was not measured beside {best} at every level"
     gain = f"over the levels it is {difference_text(found.mean_gain, best)}"
@@ -161,15 +159,26 @@ def limits_text(found: Recommendation) -> str:
         if not check.is_kept:
             broken.setdefault(check.config.label, _limit(check))
     text = "every setting keeps the latency limits"
+    if not all(check.is_told for check in found.limits):
+        text = "no setting is seen to break a latency limit"
     if broken:
         listed = numbers.listing([f"{label} ({place})" for label, place in broken.items()])
         text = f"out for a latency limit: {listed}"
     if not found.keeps_limits:
         text += "; no setting keeps them all, so the fastest is named"
-    unsure = any(c.config == found.config and not c.is_certain for c in found.limits)
-    if found.keeps_limits and unsure:
-        text += f"; that {found.config.label} keeps them is not certain with so few requests"
-    return text
+    return text + _doubt(found) if found.keeps_limits else text
+
+
+def _doubt(found: Recommendation) -> str:
+    """What is not sure of the recommended setting's limits, all of which it seems to keep."""
+    label, own = found.config.label, [check for check in found.limits if check.config == found.config]
+    untold = [f"{check.name.replace('_', ' ')} at {check.concurrency}" for check in own if not check.is_told]
+    if untold:
+        told = f"cannot be told from fewer than {MIN_VALUES_FOR_P99} requests: their p90 does"
+        return f"; whether {label} keeps {numbers.listing(untold)} {told}"
+    if not all(check.is_certain for check in own):
+        return f"; that {label} keeps them is not certain with so few requests"
+    return ""
 
 
 def caveat_text(found: Caveat) -> str:
@@ -209,7 +218,7 @@ def _place(level: ScheduleLevel) -> str:
 
 
 def _limit(check: LimitCheck) -> str:
-    name = check.name.replace("_", " ")
+    name = f"{check.name.partition('_')[0]} {check.judged_by}"
     return f"{name} {numbers.milliseconds(check.value_s)} ms at {check.concurrency}"
 
 

@@ -144,6 +144,8 @@ _MIX = {
             "low_s": _MAYBE,
             "high_s": _MAYBE,
             "kept": bool,
+            "judged_by": Text(("p50", "p90", "p99")),
+            "told": bool,
         }
     ],
     "keeps_limits": bool,
