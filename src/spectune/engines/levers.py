@@ -6,6 +6,7 @@ speculation stops paying. What a lever sets becomes a requested key: a server th
 not run what was asked for. Names and meanings: SGLang 0.5.9 to 0.5.23, vLLM 0.32, llama.cpp b11434 (source).
 """
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,8 @@ from spectune.errors import ConfigError
 
 Form = Literal["count", "share", "ratio", "word", "switch"]
 MAX_RUNNING = "max_running_requests"
+_COUNT = re.compile(r"[0-9]{1,9}")
+_NUMBER = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][+-]?[0-9]{1,2})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +194,10 @@ def _lever_of(engine: str, flag: str, text: str) -> Lever:
 
 def _checked(lever: Lever, value: str, text: str) -> str:
     rules = {
-        "count": ("a whole number from 1 on", value.isdecimal() and int(value) >= 1),
+        "count": (
+            "a whole number from 1 on, of at most 9 digits",
+            _COUNT.fullmatch(value) and int(value) >= 1,
+        ),
         "share": ("a number between 0 and 1", 0 < _number(value) < 1),
         "ratio": ("a number above 0", 0 < _number(value) < float("inf")),
         "word": (
@@ -202,7 +208,7 @@ def _checked(lever: Lever, value: str, text: str) -> str:
     }
     wanted, holds = rules[lever.form]
     if not holds:
-        raise ConfigError(f"lever {text!r}: `{lever.flag} takes {wanted}` must hold, got {value!r}.")
+        raise ConfigError(f"lever {text!r:.80}: `{lever.flag} takes {wanted}` must hold, got {value!r:.40}.")
     return value
 
 
@@ -212,7 +218,4 @@ def _is_same(asked: str, reported: str) -> bool:
 
 def _number(text: str) -> float:
     """Its value; not a number where it is none, which equals nothing."""
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
+    return float(text) if _NUMBER.fullmatch(text) else float("nan")

@@ -10,9 +10,6 @@ One run with a long draft is enough where it is counted by position: shorter dra
 (acceptance_model.py).
 """
 
-import csv
-import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +18,14 @@ from itertools import pairwise
 from spectune.errors import ConfigError
 from spectune.perfmodel.acceptance_model import PositionCounts, shorter_drafts
 from spectune.perfmodel.evidence import AcceptanceRow, Setting
+from spectune.perfmodel.input_text import (
+    MAX_NUM_STEPS,
+    MAX_VERIFY_STEPS,
+    count_of,
+    csv_lines,
+    json_of,
+    number_of,
+)
 
 STUDY_SCHEMA = "spectune.study/1"
 ASSUMED_STEPS = 1000  # verify steps where a file with shares does not say how many they were
@@ -81,10 +86,7 @@ def acceptance_rows(runs: Sequence[Run], num_steps: Sequence[int]) -> tuple[Acce
 
 
 def _json(text: str, name: str) -> list[tuple[str, Record]]:
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as exc:
-        raise ConfigError(f"{name} line {exc.lineno}: `valid JSON` must hold: {exc.msg}.") from exc
+    data = json_of(text, name)
     if isinstance(data, dict) and data.get("schema") == STUDY_SCHEMA:
         return _of_study(data, name)
     rows = data.get("rows", [data]) if isinstance(data, dict) else data
@@ -96,72 +98,91 @@ def _json(text: str, name: str) -> list[tuple[str, Record]]:
 def _of_study(data: Record, name: str) -> list[tuple[str, Record]]:
     """Counters of each chain's first completed trial, summed over its levels."""
     found: dict[int, tuple[str, Record]] = {}
-    trials = data.get("trials")
-    for trial in trials if isinstance(trials, list) else ():
+    for index, trial in enumerate(_objects(data.get("trials"), f"{name} trials"), 1):
+        place = f"{name} trial {trial.get('id', index)!s:.20}"
         config = trial.get("effective") or {}
+        if not isinstance(config, dict):
+            raise ConfigError(f"{place}: `effective is an object` must hold, got {config!r:.40}.")
         if trial.get("outcome") != "completed" or config.get("topk") != 1 or not config.get("num_steps"):
             continue
-        steps = int(config["num_steps"])
-        record = _summed(trial.get("levels") or (), steps)
+        steps = _steps(config["num_steps"], place)
+        record = _summed(_objects(trial.get("levels"), f"{place} levels"), steps, place)
         if record is not None:
-            found.setdefault(steps, (f"{name} trial {trial.get('id')}", record))
+            found.setdefault(steps, (place, record))
     return list(found.values())
 
 
-def _summed(levels: Sequence[Record], num_steps: int) -> Record | None:
-    verified, accepted = 0.0, 0.0
+def _objects(given: object, place: str) -> list[Record]:
+    rows = [] if given is None else given
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ConfigError(f"{place}: `a list of objects` must hold, got {given!r:.40}; save the study again.")
+    return rows
+
+
+def _summed(levels: Sequence[Record], num_steps: int, place: str) -> Record | None:
+    verified, accepted = 0, 0
     positions = [0.0] * num_steps
     for level in levels:
-        steps, tokens = level.get("verify_steps"), level.get("accepted_tokens")
-        shares = level.get("accepted_per_position")
-        if not isinstance(steps, int) or not isinstance(tokens, int) or steps < 1:
+        steps = _counter(level, "verify_steps", place)
+        if not steps or level.get("accepted_tokens") is None:
             continue
-        verified, accepted = verified + steps, accepted + tokens
+        verified, accepted = verified + steps, accepted + _counter(level, "accepted_tokens", place)
+        shares = level.get("accepted_per_position")
         if isinstance(shares, list) and len(shares) == num_steps:
-            positions = [sum_ + steps * float(share) for sum_, share in zip(positions, shares, strict=True)]
+            found = _shares(level, place, num_steps)
+            positions = [sum_ + steps * share for sum_, share in zip(positions, found, strict=True)]
     if not verified:
         return None
     record: dict[str, object] = {
         "num_steps": num_steps,
         "acceptance_length": 1.0 + accepted / verified,
-        "verify_steps": int(verified),
+        "verify_steps": verified,
     }
     if any(positions):
         record["accepted_per_position"] = [value / verified for value in positions]
     return record
 
 
+def _counter(level: Record, column: str, place: str) -> int:
+    raw = level.get(column)
+    return 0 if raw is None else count_of(raw, column, place, lowest=0, highest=MAX_VERIFY_STEPS)
+
+
 def _csv(text: str, name: str) -> list[tuple[str, Record]]:
-    header = next((line for line in text.splitlines() if line.strip()), "")
-    rows = list(csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=header.count)))
-    if not rows or not {"num_steps", "acceptance_length"} <= {(k or "").strip() for k in rows[0]}:
+    lines = list(csv_lines(text, name))
+    if len(lines) < 2 or not {"num_steps", "acceptance_length"} <= set(lines[0][1]):
         raise ConfigError(f"{name}: columns `num_steps` and `acceptance_length` must be there.")
+    header = lines[0][1]
     return [
-        (f"{name} line {line}", {(k or "").strip(): v for k, v in row.items()})
-        for line, row in enumerate(rows, 2)
+        (f"{name} line {line}", dict(zip(header, values, strict=False)))  # columns beyond are not read
+        for line, values in lines[1:]
     ]
 
 
+def _steps(raw: object, place: str) -> int:
+    return count_of(raw, "num_steps", place, lowest=1, highest=MAX_NUM_STEPS)
+
+
 def _run(record: Record, place: str) -> Run:
-    steps = _number(record, "num_steps", place)
-    if steps != int(steps) or steps < 1:
-        raise ConfigError(f"{place}: `num_steps is a whole number >= 1` must hold, got {steps:g}.")
+    if record.get("num_steps") in (None, ""):
+        raise ConfigError(f"{place}: `num_steps` must be given.")
+    steps = _steps(record["num_steps"], place)
     verified = _number(record, "verify_steps", place, default=ASSUMED_STEPS)
-    if verified < 1:
-        raise ConfigError(f"{place}: `verify_steps >= 1` must hold, got {verified:g}.")
-    shares = _shares(record, place, int(steps))
+    if not 1 <= verified <= MAX_VERIFY_STEPS:
+        rule = f"verify_steps >= 1` and `verify_steps <= {MAX_VERIFY_STEPS}"
+        raise ConfigError(f"{place}: `{rule}` must hold, got {verified:g}.")
+    shares = _shares(record, place, steps)
     default = 1.0 + sum(shares) if shares else None
     length = _number(record, "acceptance_length", place, default=default)
     if not 1.0 <= length <= steps + 1:
         raise ConfigError(
-            f"{place}: `1 <= acceptance_length <= num_steps + 1` must hold, got {length:g} at {steps:g} "
-            "steps."
+            f"{place}: `1 <= acceptance_length <= num_steps + 1` must hold, got {length:g} at {steps} steps."
         )
     counts = None
     if shares:
         accepted = tuple(round(share * verified) for share in shares)
         counts = PositionCounts(verify_steps=int(verified), accepted=accepted)
-    return Run(num_steps=int(steps), acceptance_length=length, counts=counts, verify_steps=int(verified))
+    return Run(num_steps=steps, acceptance_length=length, counts=counts, verify_steps=int(verified))
 
 
 def _shares(record: Record, place: str, num_steps: int) -> tuple[float, ...]:
@@ -169,7 +190,9 @@ def _shares(record: Record, place: str, num_steps: int) -> tuple[float, ...]:
     if given is None:
         return ()
     values = given if isinstance(given, list) else []
-    shares = tuple(float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool))
+    shares = tuple(
+        float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v <= 1
+    )
     is_falling = all(a >= b - 1e-9 for a, b in pairwise((1.0, *shares, 0.0)))
     if len(shares) != num_steps or not is_falling:
         raise ConfigError(
@@ -185,10 +208,4 @@ def _number(record: Record, column: str, place: str, *, default: float | None = 
         if default is None:
             raise ConfigError(f"{place}: `{column}` must be given.")
         return default
-    try:
-        value = float(str(raw)) if isinstance(raw, str | int | float) else math.nan
-    except ValueError:
-        value = math.nan
-    if isinstance(raw, bool) or not math.isfinite(value):
-        raise ConfigError(f"{place}: `{column} is a number` must hold, got {raw!r:.80}.")
-    return value
+    return number_of(raw, column, place)

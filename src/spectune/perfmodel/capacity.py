@@ -155,12 +155,18 @@ def _smallest_memory(law: PoolLaw, states: int, shape: PoolShape, requests: int)
     low, high = 0.0, float(shape.state_bytes)
     while law(high, states, shape).requests < min(requests, shape.max_requests):
         high *= 2.0
-    while high - low > 1.0:
+    return _first(low, high, 1.0, lambda memory: law(memory, states, shape).requests >= requests)
+
+
+def _first(low: float, high: float, width: float, holds: Callable[[float], bool]) -> float:
+    """Upper end of the narrowed bounds inside which `holds` becomes true, by bisection.
+
+    It ends at `width`, or where no float lies between the bounds: above 2^53 they are more than 1 apart.
+    """
+    middle = 0.5 * (low + high)
+    while high - low > width and low < middle < high:
+        low, high = (low, middle) if holds(middle) else (middle, high)
         middle = 0.5 * (low + high)
-        if law(middle, states, shape).requests >= requests:
-            high = middle
-        else:
-            low = middle
     return high
 
 
@@ -192,14 +198,8 @@ def _crossings(
         starts = [left, jump]
     found = []
     for begin, end in zip(starts, [*starts[1:], right], strict=True):
-        low, high = begin, end
-        while high - low > 0.25 * shape.cell_bytes:
-            middle = 0.5 * (low + high)
-            if law(middle, states, shape).tokens >= tokens:
-                high = middle
-            else:
-                low = middle
-        found.append(high)
+        width = 0.25 * shape.cell_bytes
+        found.append(_first(begin, end, width, lambda at: law(at, states, shape).tokens >= tokens))
     return tuple(found)
 
 
@@ -214,10 +214,4 @@ def _slot_jump(law: PoolLaw, states: int, shape: PoolShape, bounds: tuple[float,
 
     if not has_dropped(high):
         return None
-    while high - low > 1.0:
-        middle = 0.5 * (low + high)
-        if has_dropped(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return _first(low, high, 1.0, has_dropped)

@@ -8,7 +8,6 @@ Symbols: D draft tokens, root included (1 is off: no state is kept for verificat
 bytes; M limit on running requests.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,11 +22,14 @@ from spectune.perfmodel.capacity import (
     with_max_requests,
 )
 from spectune.perfmodel.evidence import CapacityCurve
+from spectune.perfmodel.input_text import count_of, number_of
 
 LAWS: Mapping[str, PoolLaw] = {"reserve_first": reserve_first, "joint_solve": joint_solve}
 MAX_CURVES = 4
-_COUNTS = ("state_bytes", "cell_bytes", "max_requests")
+LEAST_SHARE, LARGEST_SHARE = 0.001, 1000
+_COUNTS = {"state_bytes": 10**12, "cell_bytes": 10**12, "max_requests": 100_000, "slots_per_request": 100}
 _DEFAULTS: Mapping[str, float] = {"slots_per_request": 5, "state_share": 0.9}
+_KEYS = (*_COUNTS, "state_share", "law")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,26 +67,26 @@ class BetterLimit:
 
 def facts_of(record: Mapping[str, object], place: str) -> PoolFacts:
     """Facts as a table gives them; law, slots_per_request and state_share may be left out."""
-    unknown = sorted(set(record) - {*_COUNTS, *_DEFAULTS, "law"})
+    unknown = sorted(set(record) - set(_KEYS))
     if unknown:
-        raise ConfigError(
-            f"{place}: `only {', '.join((*_COUNTS, *_DEFAULTS, 'law'))}` must hold, got {unknown}."
-        )
-    numbers: dict[str, float] = dict(_DEFAULTS)
-    for key in (*_COUNTS, *_DEFAULTS):
-        value = record.get(key, numbers.get(key))
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise ConfigError(f"{place}: `{key} > 0` must hold, got {value!r:.40}.")
-        numbers[key] = float(value)
+        raise ConfigError(f"{place}: `only {', '.join(_KEYS)}` must hold, got {unknown!r:.80}.")
+    counts = {
+        key: count_of(record.get(key, _DEFAULTS.get(key)), key, place, lowest=1, highest=highest)
+        for key, highest in _COUNTS.items()
+    }
+    share = number_of(record.get("state_share", _DEFAULTS["state_share"]), "state_share", place)
+    if not LEAST_SHARE <= share <= LARGEST_SHARE:
+        rule = f"{LEAST_SHARE} <= state_share <= {LARGEST_SHARE}"
+        raise ConfigError(f"{place}: `{rule}` must hold, got {share:g}; leave it out for 0.9.")
     shape = PoolShape(
-        state_bytes=int(numbers["state_bytes"]),
-        cell_bytes=int(numbers["cell_bytes"]),
-        max_requests=int(numbers["max_requests"]),
-        slots_per_request=int(numbers["slots_per_request"]),
-        state_share=numbers["state_share"],
+        state_bytes=counts["state_bytes"],
+        cell_bytes=counts["cell_bytes"],
+        max_requests=counts["max_requests"],
+        slots_per_request=counts["slots_per_request"],
+        state_share=share,
     )
     law = record.get("law")
-    return PoolFacts(shape=shape) if law is None else PoolFacts(shape=shape, laws=(str(law),))
+    return PoolFacts(shape=shape) if law is None else PoolFacts(shape=shape, laws=(f"{law!s:.40}",))
 
 
 def pool_curves(
@@ -122,16 +124,28 @@ def better_limits(
     memories = _memories(facts, requests, tokens)
     for d in sorted(set(draft_tokens)):
         now = min((_pools(facts, law, memory, d).requests for law, memory in memories), default=0)
-
-        def room(limit: int, d: int = d) -> int:
-            limited = PoolFacts(shape=with_max_requests(facts.shape, limit), laws=facts.laws)
-            return min(_pools(limited, law, memory, d).requests for law, memory in memories)
-
-        limits = range(1, facts.shape.max_requests + 1) if memories else ()
-        best = max(limits, key=lambda limit: (room(limit), -limit), default=0)
-        if best and room(best) > now:
-            found.append(BetterLimit(draft_tokens=d, now=now, limit=best, then=room(best)))
+        best = _best_limit(facts, memories, d)
+        if best > now:
+            found.append(BetterLimit(draft_tokens=d, now=now, limit=best, then=best))
     return tuple(found)
+
+
+def _best_limit(facts: PoolFacts, memories: Sequence[tuple[str, float]], draft_tokens: int) -> int:
+    """The largest limit under which as many requests run, by bisection; 0 for none.
+
+    Requests are min(limit, room), and room never grows with the limit: below the best one the limit binds,
+    above it no more requests run than at it.
+    """
+
+    def is_filled(limit: int) -> bool:
+        limited = PoolFacts(shape=with_max_requests(facts.shape, limit), laws=facts.laws)
+        return all(_pools(limited, law, memory, draft_tokens).requests >= limit for law, memory in memories)
+
+    low, high = 0, facts.shape.max_requests + 1 if memories else 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_filled(middle) else (low, middle)
+    return low
 
 
 def _memories(

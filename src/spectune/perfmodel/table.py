@@ -9,9 +9,6 @@ JSON: a list of objects, or an object with the list under "rows" and, optionally
 request_tps × concurrency = output_tps: in a closed loop every client waits for one request.
 """
 
-import csv
-import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +17,16 @@ from itertools import pairwise
 from spectune.errors import ConfigError
 from spectune.perfmodel.capacity_beliefs import believed_curves
 from spectune.perfmodel.evidence import AcceptanceRow, CapacityCurve, Cell, Evidence, Setting, SpeedRow
+from spectune.perfmodel.input_text import (
+    MAX_NUM_STEPS,
+    MAX_REQUESTS,
+    MAX_TOKENS,
+    MAX_TOPK,
+    count_of,
+    csv_lines,
+    json_of,
+    number_of,
+)
 from spectune.perfmodel.pool_capacity import PoolFacts, facts_of, pool_curves
 
 AGREEMENT = 0.10  # repeats of a cell may differ by this share; launches on idle GPUs differ by up to 6 %
@@ -29,6 +36,15 @@ _COLUMNS = (
     "num_steps", "topk", "num_draft_tokens", "concurrency", "workload", "metric", *_SPEEDS,
     "acceptance_length", "max_running_requests", "max_total_num_tokens",
 )  # fmt: skip
+SLOWEST_TPS, FASTEST_TPS = 1e-6, 1e12  # tokens per second beyond which a unit must be wrong
+_HIGHEST = {
+    "num_steps": MAX_NUM_STEPS,
+    "topk": MAX_TOPK,
+    "num_draft_tokens": 1 + MAX_NUM_STEPS * MAX_TOPK,
+    "concurrency": MAX_REQUESTS,
+    "max_running_requests": MAX_REQUESTS,
+    "max_total_num_tokens": MAX_TOKENS,
+}
 _METRICS = {
     "output_tps": "output_tps",
     "aggregate": "output_tps",
@@ -133,7 +149,7 @@ def _capacity(table: Table, num_draft_tokens: Sequence[int]) -> tuple[CapacityCu
 
 
 def _pools(text: str, name: str) -> PoolFacts | None:
-    data = json.loads(text)
+    data = json_of(text, name)
     record = data.get("pools") if isinstance(data, dict) else None
     if record is None:
         return None
@@ -143,10 +159,7 @@ def _pools(text: str, name: str) -> PoolFacts | None:
 
 
 def _json_records(text: str, name: str) -> list[tuple[str, Record]]:
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as exc:
-        raise ConfigError(f"{name} line {exc.lineno}: `valid JSON` must hold: {exc.msg}.") from exc
+    data = json_of(text, name)
     rows = data.get("rows") if isinstance(data, dict) else data
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ConfigError(
@@ -156,24 +169,19 @@ def _json_records(text: str, name: str) -> list[tuple[str, Record]]:
 
 
 def _csv_records(text: str, name: str) -> list[tuple[str, Record]]:
-    header_line = next((line for line in text.splitlines() if line.strip()), "")
-    delimiter = max(",;\t", key=header_line.count)
     header: list[str] = []
     records: list[tuple[str, Record]] = []
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
-    for values in reader:
-        place = f"{name} line {reader.line_num}"
-        if not any(value.strip() for value in values):
-            continue
+    for line, values in csv_lines(text, name):
+        place = f"{name} line {line}"
         if not header:
-            header = [word.strip() for word in values]
+            header = values
             continue
         if len(values) != len(header):
             raise ConfigError(
                 f"{place}: `as many values as columns` must hold, got {len(values)} for {len(header)} "
                 "columns."
             )
-        records.append((place, {k: v.strip() for k, v in zip(header, values, strict=True) if v.strip()}))
+        records.append((place, {k: v for k, v in zip(header, values, strict=True) if v}))
     return records
 
 
@@ -186,7 +194,7 @@ def _check_columns(records: Sequence[tuple[str, Record]], name: str) -> None:
         missing.append("output_tps or request_tps")
     if missing:
         found = ", ".join(sorted(map(str, columns))) or "none"
-        raise ConfigError(f"{name}: column `{'`, `'.join(missing)}` is missing; found {found}.")
+        raise ConfigError(f"{name}: column `{'`, `'.join(missing)}` is missing; found {found:.200}.")
 
 
 def _row(record: Record, place: str) -> TableRow:
@@ -227,12 +235,19 @@ def _output_tps(record: Record, place: str, concurrency: int) -> float:
         raise ConfigError(f"{place}: `output_tps or request_tps` must be given.")
     kind = given[0] if metric is None else _METRICS.get(str(metric))
     if kind is None:
-        raise ConfigError(f'{place}: `metric is "output_tps" or "request_tps"` must hold, got {metric!r}.')
+        raise ConfigError(
+            f'{place}: `metric is "output_tps" or "request_tps"` must hold, got {metric!r:.40}.'
+        )
     column = kind if kind in given else given[0]
-    value = _number(record, column, place)
+    value = number_of(record[column], column, place)
     if not value > 0:
         raise ConfigError(
             f"{place}: `{column} > 0` must hold, got {value:g}; leave out cells that could not be measured."
+        )
+    if not SLOWEST_TPS <= value <= FASTEST_TPS:
+        raise ConfigError(
+            f"{place}: `{SLOWEST_TPS:g} <= {column} <= {FASTEST_TPS:g}` must hold, got {value:g}; "
+            "check the unit."
         )
     return value * concurrency if kind == "request_tps" else value
 
@@ -240,7 +255,7 @@ def _output_tps(record: Record, place: str, concurrency: int) -> float:
 def _acceptance_length(record: Record, place: str, setting: Setting) -> float | None:
     if record.get("acceptance_length") is None or setting.is_off:
         return None
-    value = _number(record, "acceptance_length", place)
+    value = number_of(record["acceptance_length"], "acceptance_length", place)
     if not 1.0 <= value <= setting.num_steps + 1:
         raise ConfigError(
             f"{place}: `1 <= acceptance_length <= num_steps + 1` must hold, got {value:g} at "
@@ -255,23 +270,7 @@ def _count(record: Record, column: str, place: str, *, minimum: int, default: in
         if default is not None:
             return default
         raise ConfigError(f"{place}: `{column}` must be given.")
-    value = _number(record, column, place)
-    if value != int(value) or value < minimum:
-        raise ConfigError(f"{place}: `{column} is a whole number >= {minimum}` must hold, got {value:g}.")
-    return int(value)
-
-
-def _number(record: Record, column: str, place: str) -> float:
-    raw = record[column]
-    try:
-        value = (
-            float(str(raw)) if isinstance(raw, str | int | float) and not isinstance(raw, bool) else math.nan
-        )
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ConfigError(f"{place}: `{column} is a number` must hold, got {raw!r}.")
-    return value
+    return count_of(record[column], column, place, lowest=minimum, highest=_HIGHEST[column])
 
 
 def _check_repeats(rows: Sequence[TableRow]) -> None:

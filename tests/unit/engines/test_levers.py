@@ -53,6 +53,11 @@ def test_several_flags_and_switches_are_one_lever() -> None:
         ("sglang", "--max-running-requests", "followed by a value"),
         ("sglang", "--max-running-requests 0", "whole number"),
         ("sglang", "--max-running-requests 1e3", "whole number"),
+        ("sglang", "--max-running-requests " + "9" * 5000, "of at most 9 digits"),
+        ("sglang", "--max-running-requests 1234567890", "of at most 9 digits"),
+        ("sglang", "--max-running-requests \u0662\u0664", "whole number"),
+        ("sglang", "--mem-fraction-static 0.\u0665", "between 0 and 1"),
+        ("sglang", "--mamba-full-memory-ratio 1_0", "above 0"),
         ("sglang", "--mem-fraction-static 1.2", "between 0 and 1"),
         ("sglang", "--mamba-full-memory-ratio nan", "above 0"),
         ("sglang", "--mamba-ssm-dtype int3", "float32"),
@@ -83,6 +88,11 @@ def test_a_key_reported_otherwise_than_asked_differs() -> None:
         "max_running_requests 24 was asked for, 48 runs; mamba_full_memory_ratio 0.50 was asked for, 0.9 runs"
     )
     assert lever_differs("sglang", text, reporting(page_size="1", max_running_requests="24")) == ""
+
+
+def test_reported_digits_of_other_scripts_equal_no_number() -> None:
+    text = "--mamba-full-memory-ratio 0.5"
+    assert "runs" in lever_differs("sglang", text, reporting(mamba_full_memory_ratio="0.\u0665"))
 
 
 def test_an_engine_that_reports_no_argument_is_held_to_its_capacity() -> None:

@@ -87,3 +87,48 @@ def test_a_study_gives_the_counters_of_every_chain_over_its_levels() -> None:
 def test_bad_files_are_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_acceptance(text, "file")
+
+
+GOOD_TRIAL = trial(1, 4, [level(100, SHARES)])
+
+
+@pytest.mark.parametrize(
+    ("one", "message"),
+    [
+        (1, "s.json trials: `a list of objects`"),
+        ({**GOOD_TRIAL, "effective": [1]}, "trial 1: `effective is an object`"),
+        ({**GOOD_TRIAL, "effective": {"num_steps": "x", "topk": 1}}, "trial 1: `num_steps is a number`"),
+        ({**GOOD_TRIAL, "effective": {"num_steps": 10**10, "topk": 1}}, "`num_steps <= 1000`"),
+        ({**GOOD_TRIAL, "levels": [3]}, "trial 1 levels: `a list of objects`"),
+        ({**GOOD_TRIAL, "levels": 5}, "trial 1 levels: `a list of objects`"),
+        (trial(1, 2, [{**level(9, SHARES), "accepted_per_position": [None, "x"]}]), "one share per step"),
+        (trial(1, 4, [{**level(9, SHARES), "accepted_per_position": [9, 1, 1, 1]}]), "one share per step"),
+        (trial(1, 4, [{**level(9, SHARES), "verify_steps": 10**400}]), "at most 30 digits"),
+        (trial(1, 4, [{**level(9, SHARES), "verify_steps": 10**20}]), "`verify_steps <= 1000000000000`"),
+        (trial(1, 4, [{**level(9, SHARES), "accepted_tokens": "x"}]), "`accepted_tokens is a number`"),
+    ],
+)
+def test_studies_of_another_shape_are_refused(one: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_acceptance(json.dumps({"schema": "spectune.study/1", "trials": [one]}), "s.json")
+
+
+def test_a_level_without_counters_is_left_out() -> None:
+    (run,) = parse_acceptance(study([trial(1, 4, [{"verify_steps": None}, level(100, SHARES)])]), "s.json")
+    assert run.verify_steps == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"num_steps": 1e300, "acceptance_length": 2}', "`num_steps <= 1000`"),
+        ('{"num_steps": 2, "acceptance_length": 2, "verify_steps": 1e300}', "verify_steps <= 1000000000000`"),
+        ('{"num_steps": 1, "accepted_per_position": [1' + "0" * 400 + "]}", "at most 30 digits"),
+        ('{"num_steps": 1, "accepted_per_position": [1e300]}', "one share per step"),
+        ("[" * 20_000 + "]" * 20_000, "levels of nesting"),
+        ("num_steps,acceptance_length\n1," + "9" * 200_000, "file line 2: `valid CSV`"),
+    ],
+)
+def test_files_out_of_bounds_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_acceptance(text, "file")

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spectune.errors import ConfigError
 from spectune.perfmodel.capacity import (
+    PoolLaw,
     Pools,
     PoolShape,
     attention_cell_bytes,
@@ -77,3 +80,10 @@ def test_capacity_never_grows_with_draft_tokens(memory: float, states: int, limi
         for d in (states + 1, states)
     )
     assert fewer <= more
+
+
+@pytest.mark.parametrize("law", [reserve_first, joint_solve])
+def test_memory_is_found_where_neighbouring_floats_are_bytes_apart(law: PoolLaw) -> None:
+    shape = replace(SHAPE, state_bytes=10**12, cell_bytes=10**12, max_requests=100_000, state_share=0.001)
+    found = memory_from_readback(law, 2, shape, Pools(requests=50_000, tokens=0))
+    assert all(law(memory, 2, shape).requests == 50_000 for memory in found)

@@ -1,9 +1,14 @@
 import pytest
 
 from spectune.errors import ConfigError
-from spectune.perfmodel.capacity import PoolShape, attention_cell_bytes, recurrent_state_bytes
+from spectune.perfmodel.capacity import (
+    PoolShape,
+    attention_cell_bytes,
+    recurrent_state_bytes,
+    with_max_requests,
+)
 from spectune.perfmodel.evidence import CapacityCurve, Cell, Setting
-from spectune.perfmodel.pool_capacity import PoolFacts, better_limits, pool_curves
+from spectune.perfmodel.pool_capacity import LAWS, PoolFacts, better_limits, facts_of, pool_curves
 
 # Qwen3.5-122B-A10B over four GPUs, as in test_capacity.py: 26, 21, 17 requests at 1, 2, 3 steps.
 SHAPE = PoolShape(
@@ -41,3 +46,57 @@ def test_what_no_memory_explains_is_refused() -> None:
         pool_curves(FACTS, {2: 26, 3: 9}, {}, [5])
     with pytest.raises(ConfigError, match="law is one of reserve_first, joint_solve"):
         PoolFacts(shape=SHAPE, laws=("magic",))
+
+
+@pytest.mark.parametrize("law", ["reserve_first", "joint_solve"])
+@pytest.mark.parametrize("draft_tokens", [1, 2, 4, 7])
+def test_the_best_limit_is_that_of_trying_every_one(law: str, draft_tokens: int) -> None:
+    memory = 13_615.2 * 2**20
+    facts = PoolFacts(shape=SHAPE, laws=(law,))
+    now = LAWS[law](memory, 2, SHAPE).requests
+    tried = [
+        (LAWS[law](memory, 0 if draft_tokens == 1 else draft_tokens, with_max_requests(SHAPE, limit)), limit)
+        for limit in range(1, SHAPE.max_requests + 1)
+    ]
+    most = max(pools.requests for pools, _ in tried)
+    first = min(limit for pools, limit in tried if pools.requests == most)
+    at_now = LAWS[law](memory, 0 if draft_tokens == 1 else draft_tokens, SHAPE).requests
+    found = better_limits(facts, {2: now}, {2: LAWS[law](memory, 2, SHAPE).tokens}, [draft_tokens])
+    assert [(one.limit, one.then) for one in found] == ([(first, most)] if most > at_now else [])
+
+
+def test_the_largest_limit_is_answered_without_trying_every_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(shape: PoolShape, limit: int) -> PoolShape:
+        asked.append(limit)
+        return with_max_requests(shape, limit)
+
+    monkeypatch.setattr("spectune.perfmodel.pool_capacity.with_max_requests", counted)
+    shape = with_max_requests(SHAPE, 100_000)
+    assert better_limits(PoolFacts(shape=shape), {2: 26}, {}, [2, 5])
+    assert 2 < len(asked) < 200
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("state_bytes", 0.5, "state_bytes is a whole number >= 1`"),
+        ("cell_bytes", 0.5, "cell_bytes is a whole number >= 1`"),
+        ("slots_per_request", 0.5, "slots_per_request is a whole number >= 1`"),
+        ("state_bytes", 1e300, "state_bytes <= 1000000000000`"),
+        ("cell_bytes", 10**400, "cell_bytes is a number`"),
+        ("state_share", 5e-324, "0.001 <= state_share <= 1000`"),
+        ("state_share", 1e300, "0.001 <= state_share <= 1000`"),
+        ("max_requests", 10**9, "max_requests <= 100000`"),
+        ("max_requests", True, "max_requests is a number`"),
+        ("max_requests", None, "max_requests is a number`"),
+        ("law", [["x"] * 999], "law is one of"),
+    ],
+)
+def test_a_shape_out_of_bounds_is_refused(key: str, value: object, message: str) -> None:
+    good = {"state_bytes": 38_412_288, "cell_bytes": 12_288, "max_requests": 48}
+    assert facts_of(good, "t pools").shape.max_requests == 48
+    with pytest.raises(ConfigError, match=message) as caught:
+        facts_of({**good, key: value}, "t pools")
+    assert len(str(caught.value)) < 200

@@ -78,6 +78,22 @@ def test_evidence_does_not_depend_on_the_order_of_rows(order: list[int]) -> None
         ('[{"num_steps": 1,', "valid JSON"),
         ('{"cells": []}', "a list of objects"),
         ('[{"num_steps": true, "concurrency": 1, "output_tps": 3}]', "`num_steps is a number`"),
+        (GOOD + "1000000000,1,3\n", "line 5: `num_steps <= 1000` must hold, got 1e\\+09"),
+        (GOOD + "1e300,1,3\n", "`num_steps <= 1000` must hold, got 1e\\+300"),
+        (GOOD + "2,1e300,3\n", "`concurrency <= 1000000`"),
+        (GOOD + "2,1,1e300\n", "1e-06 <= output_tps <= 1e\\+12` must hold, got 1e\\+300; check the unit"),
+        (GOOD + "2,1,1e999\n", "`output_tps is a number`"),
+        (GOOD + "2,\u0663,3\n", "`concurrency is a number`"),
+        (GOOD + "2,1_0,3\n", "`concurrency is a number`"),
+        ("num_steps,concurrency,request_tps\n1,1000000,1e308\n", "request_tps <= 1e\\+12`"),
+        ("num_steps,concurrency,output_tps,topk\n1,1,100,1e300\n", "`topk <= 100`"),
+        ("num_steps,concurrency,output_tps,num_draft_tokens\n1,1,9,1e9\n", "`num_draft_tokens <= 100001`"),
+        ("num_steps,concurrency,output_tps,max_running_requests\n1,1,9,1e300\n", "requests <= 1000000`"),
+        ("num_steps,concurrency,output_tps\n1,1," + "9" * 200_000, "line 2: `valid CSV` must hold"),
+        ("[" * 20_000 + "]" * 20_000, "t.csv: `at most 50 levels of nesting`"),
+        ('[{"num_steps": ' + "9" * 5000 + "}]", "t.csv: `whole numbers of at most 30 digits`"),
+        ('[{"num_steps": ' + "9" * 400 + "}]", "t.csv: `whole numbers of at most 30 digits`"),
+        ('[{"workload": "\\ud800"}]', "t.csv: `text without lone surrogates`"),
     ],
 )  # fmt: skip
 def test_bad_tables_are_refused_with_place_and_rule(text: str, message: str) -> None:
@@ -128,7 +144,7 @@ def test_the_models_shape_and_one_readback_give_every_capacity() -> None:
     }
     for pools, message in (
         ([], "`an object`"),
-        ({"state_bytes": 1, "cell_bytes": 1}, "`max_requests > 0`"),
+        ({"state_bytes": 1, "cell_bytes": 1}, "`max_requests is a number`"),
         ({**record["pools"], "colour": 1}, "`only state_bytes"),  # type: ignore[dict-item]
         ({**record["pools"], "law": "magic"}, "`law is one of"),  # type: ignore[dict-item]
     ):
