@@ -63,7 +63,8 @@ class KeptServer:
 
     def fit(self, prepared: PreparedStudy) -> PreparedStudy:
         """The study on this unit: its own command, with what every arm needs set equally."""
-        study = replace(prepared.study, command=self.command)
+        service = f"unit {self.service.described}" if prepared.resumed is None else prepared.study.service
+        study = replace(prepared.study, command=self.command, service=service)
         return replace(prepared, study=study, command=replace(self.command, argv=prepared.command.argv))
 
     def notes(self, plan: StudyPlan) -> tuple[str, ...]:
