@@ -43,7 +43,7 @@ class Row:
 
 def replay(planner: Planner, full: StudyHistory) -> tuple[TrialOutcome, ...]:
     """The outcomes a planner asks for, out of a study that measured everything."""
-    by_config = {outcome.trial.config: outcome for outcome in full.outcomes}
+    by_config = {outcome.trial.config: outcome for outcome in full.outcomes if outcome.trial.is_of_search}
     seen: list[TrialOutcome] = []
     while True:
         match planner.next(full.study, replace(full, outcomes=tuple(seen), finished="")):
@@ -78,7 +78,18 @@ def judge(run: int, full: StudyHistory, asked: tuple[TrialOutcome, ...]) -> list
 
 def run_grid(store: Path, budget: str) -> None:
     """One exhaustive study into the store."""
-    words = [sys.executable, "-m", "spectune", "tune", "--num-steps", "0..8", "--search", "grid"]
+    words = [
+        sys.executable,
+        "-m",
+        "spectune",
+        "tune",
+        "--num-steps",
+        "0..8",
+        "--search",
+        "grid",
+        "--confirm",
+        "0",
+    ]
     subprocess.run([*words, "--budget", budget, "--store", str(store)], check=True, stdout=subprocess.DEVNULL)
 
 

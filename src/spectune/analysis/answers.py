@@ -10,7 +10,7 @@ from spectune.analysis.comparison import LevelFit
 from spectune.analysis.crossover import BreakEven, Crossover, find_break_even, find_crossovers
 from spectune.analysis.launches import Arm
 from spectune.analysis.levers import LeverAnswer, answer_levers
-from spectune.analysis.lossless import Lossless, check_lossless
+from spectune.analysis.lossless import Lossless, answer_lossless
 from spectune.analysis.noise import Noise
 from spectune.analysis.recommendation import Recommendation, choose_setting, recommend
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleForms, answer_schedule
@@ -80,7 +80,8 @@ class Cost:
     Attributes:
         launches: servers started.
         wall_s: seconds over all sittings.
-        downtime_s: seconds in which a service of the user was away; 0 where the study starts its own server.
+        downtime_s: about how long a borrowed service was away: launching and measuring, without the waits
+            between; 0 where the study starts its own server.
     """
 
     launches: int
@@ -136,7 +137,7 @@ class StudyAnswers:
         break_even: where the best speculation stops beating off.
         baselines: the trials of off that speedups are told against.
         arms: everything that was measured, in order of its first launch.
-        recommendation: None when no setting was measured at every level.
+        recommendation: None when no setting was measured at every level of the mix.
         schedule: steps by batch size, measured or suggested; None where one setting wins everywhere.
         levers: what capacity flags tried beside a setting are worth.
         lossless: whether speculation changes greedy answers.
@@ -212,10 +213,10 @@ def answer(
         recommendation=chosen and replace(chosen, launch_args=launch_args(chosen.config)),
         schedule=_schedule(history, fit, chosen, schedule_forms),
         levers=() if chosen is None else answer_levers(history, fit, chosen.config, chosen.mix),
-        lossless=check_lossless(history, fit.measured),
+        lossless=answer_lossless(history, fit.measured),
         noise=fit.noise,
         caveats=find_caveats(history, fit.measured),
-        cost=Cost(launches=history.launches, wall_s=history.wall_s, downtime_s=0.0),
+        cost=Cost(launches=history.launches, wall_s=history.wall_s, downtime_s=_downtime_s(history)),
         finished=history.finished,
     )
 
@@ -231,7 +232,7 @@ def _schedule(
     """The schedule with every engine's own text for it; None where there is nothing to schedule."""
     if chosen is None:
         return None
-    found = answer_schedule(history, fit, chosen.config, chosen.mix, shortlist(history).schedule)
+    found = answer_schedule(history, fit, chosen.config, chosen.mix, shortlist(history))
     return found and replace(found, exported=forms(found.config, found.schedule))
 
 
@@ -255,6 +256,16 @@ def _arm_level(fit: LevelFit, arm: Arm, baselines: Baselines) -> ArmLevel:
         speedup_over_off=over_off,
         speedup_equal_limits=equal_limits,
         disturbed=any(cell.summary.disturbed for cell in fit.cells_of(arm)),
+    )
+
+
+def _downtime_s(history: StudyHistory) -> float:
+    if not history.study.service:
+        return 0.0
+    launched = [trial for trial in history.outcomes if not isinstance(trial, Infeasible)]
+    return sum(
+        (trial.launch_s or 0.0) + sum(level.wall_s for level in trial.levels)
+        for trial in (*launched, *history.unfinished)
     )
 
 

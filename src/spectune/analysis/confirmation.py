@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spectune.analysis.comparison import TIE_SHARE, LevelFit, SpeedDifference, mean_difference
-from spectune.analysis.launches import OFF_ARM, Arm
+from spectune.analysis.launches import OFF_ARM, Arm, arm_of
 from spectune.analysis.mix import Mix
 from spectune.analysis.study_fit import StudyFit
 from spectune.domain.spec_config import SpecConfig
+from spectune.domain.study import StudyHistory
+from spectune.domain.trial import Failed, Infeasible, Void
 
 Verdict = Literal["confirmed", "not confirmed", "not measured again"]
 
@@ -45,6 +47,7 @@ class Confirmation:
         rival: the fastest other setting on fresh prompts; None where there is none.
         over_rival: mean over the mix relative to it.
         launches: how many fresh launches.
+        failure: why it was not measured again although that was tried, "" otherwise.
     """
 
     verdict: Verdict
@@ -53,9 +56,12 @@ class Confirmation:
     rival: SpecConfig | None = None
     over_rival: SpeedDifference | None = None
     launches: int = 0
+    failure: str = ""
 
 
-def confirm(fit: StudyFit, fresh: Mapping[int, LevelFit], own: Arm, mix: Mix) -> Confirmation:
+def confirm(
+    fit: StudyFit, fresh: Mapping[int, LevelFit], own: Arm, mix: Mix, failure: str = ""
+) -> Confirmation:
     """What fresh prompts say of an arm.
 
     Args:
@@ -63,9 +69,10 @@ def confirm(fit: StudyFit, fresh: Mapping[int, LevelFit], own: Arm, mix: Mix) ->
         fresh: the arms of each level by fresh prompts alone.
         own: the arm in question.
         mix: what it is for.
+        failure: of its fresh launch, "" when none went wrong.
     """
     if not all(level in fresh and fresh[level].has(own) for level in mix.weights):
-        return Confirmation(verdict="not measured again")
+        return Confirmation(verdict="not measured again", failure=failure)
     levels = [fresh[level] for level in sorted(mix.weights)]
     shares = [mix.weights[one.concurrency] for one in levels]
     against = {
@@ -84,6 +91,18 @@ def confirm(fit: StudyFit, fresh: Mapping[int, LevelFit], own: Arm, mix: Mix) ->
         over_rival=None if rival is None else against[rival],
         launches=len({cell.trial for one in levels for cell in one.cells_of(own)}),
     )
+
+
+def failure_again(history: StudyHistory, config: SpecConfig) -> str:
+    """Why the setting's last fresh launch did not complete; "" when none went wrong."""
+    launches = (o for o in reversed(history.outcomes) if o.trial.role == "confirm")
+    match next((o for o in launches if arm_of(o.trial) == Arm(config=config)), None):
+        case Failed(kind=kind, detail=detail):
+            return f"{kind.replace('_', ' ')}: {detail}"
+        case Void(reason=reason) | Infeasible(reason=reason):
+            return reason
+        case _:
+            return ""
 
 
 def _is_confirmed(

@@ -3,7 +3,9 @@
 The q-quantile of n values lies between two of them: the number of values below it is binomial(n, q), so the
 ranks that cut off 2.5 % of that distribution on each side enclose it in 95 % of samples, whatever the
 distribution of the values (David and Nagaraja, *Order Statistics*, 3rd ed., section 7.1). With few values
-the upper end of a high quantile is unknown.
+the upper end of a high quantile is unknown. A p99 of fewer than 200 requests is judged by their p90, which it
+cannot lie below: broken where that breaks the limit, else not to be told (metrics/quantiles.stand_in). What
+cannot be told does not rule a setting out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,6 +20,7 @@ from spectune.analysis.winners import Fits
 from spectune.domain.measurement import RequestRecord
 from spectune.domain.spec_config import SpecConfig
 from spectune.metrics.latency import e2e_s, tpot_s, ttft_s
+from spectune.metrics.quantiles import quantiles, stand_in
 from spectune.perfmodel.arrays import Floats
 
 _METRICS = {"ttft": ttft_s, "tpot": tpot_s, "e2e": e2e_s}
@@ -33,6 +36,7 @@ class LimitCheck:
         name: as "ttft_p99".
         limit_s: what it should stay below.
         value_s: what was measured, over all its launches.
+        judged_by: the quantile that `value_s` is: the limit's own, or "p90" where too few requests bear it.
         interval_s: 95 %; an end is None where there are too few requests to tell.
     """
 
@@ -41,12 +45,18 @@ class LimitCheck:
     name: str
     limit_s: float
     value_s: float
+    judged_by: str
     interval_s: tuple[float | None, float | None]
 
     @property
     def is_kept(self) -> bool:
-        """Whether what was measured is within the limit."""
+        """Whether what was measured does not break the limit."""
         return self.value_s <= self.limit_s
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the requests are enough to say that it is kept, or that it is not."""
+        return self.name.endswith(self.judged_by) or not self.is_kept
 
     @property
     def is_certain(self) -> bool:
@@ -90,7 +100,7 @@ def quantile_interval(values: Floats, share: float) -> tuple[float | None, float
 
 
 def _check(fit: LevelFit, config: SpecConfig, name: str, limit_s: float) -> LimitCheck | None:
-    metric, _, percentile = name.partition("_p")
+    metric, _, quantile = name.partition("_")
     records = (
         record
         for cell in fit.cells_of(Arm(config=config))
@@ -98,16 +108,17 @@ def _check(fit: LevelFit, config: SpecConfig, name: str, limit_s: float) -> Limi
         if record.is_ok
     )
     values = np.array(list(_values(records, metric)))
-    if not len(values):
+    judged = stand_in(quantiles(values), quantile)
+    if judged is None:
         return None
-    share = int(percentile) / 100
     return LimitCheck(
         config=config,
         concurrency=fit.concurrency,
         name=name,
         limit_s=limit_s,
-        value_s=float(np.quantile(values, share)),
-        interval_s=quantile_interval(values, share),
+        value_s=judged[1],
+        judged_by=judged[0],
+        interval_s=quantile_interval(values, int(quantile[1:]) / 100),
     )
 
 

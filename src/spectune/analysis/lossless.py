@@ -32,7 +32,7 @@ from spectune.analysis.answer_texts import (
 )
 from spectune.analysis.launches import OFF_ARM, Arm, MeasuredLevel
 from spectune.domain.measurement import RequestRecord
-from spectune.domain.study import StudyHistory
+from spectune.domain.study import NO_PROOF, StudyHistory
 
 LosslessVerdict = Literal["exact", "within the noise floor", "differs", "not checked"]
 LEAST_TOKENS = 1000
@@ -92,6 +92,14 @@ class Lossless:
     def first(self) -> Divergence | None:
         """The earliest divergence of any arm."""
         return self.total.first
+
+
+def answer_lossless(history: StudyHistory, cells: Iterable[MeasuredLevel]) -> Lossless:
+    """The study's answer: checked where that was asked for."""
+    proof = history.study.proof
+    if proof.is_lossless:
+        return check_lossless(history, cells)
+    return _unchecked("it was not asked for" if proof == NO_PROOF else "--no-check-lossless was given")
 
 
 def check_lossless(history: StudyHistory, cells: Iterable[MeasuredLevel]) -> Lossless:

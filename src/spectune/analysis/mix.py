@@ -1,9 +1,7 @@
 """What the recommendation is for: levels with weights, and what a choice loses elsewhere.
 
-A mix says how much of the time a server runs how many requests. A level that was not measured is taken
-between its measured neighbours, linearly in log(tokens/s) over log(concurrency); beyond them the nearest
-level stands for it. Either way the mix becomes weights of measured levels, and an arm's score is the
-weighted mean of its log tokens/s.
+A mix says how much of the time a server runs how many requests. It becomes weights of measured levels
+(domain/mix), and an arm's score is the weighted mean of its log tokens/s.
 """
 
 import math
@@ -12,6 +10,7 @@ from dataclasses import dataclass
 
 from spectune.analysis.launches import Arm
 from spectune.analysis.winners import Fits
+from spectune.domain.mix import level_weights, neighbours
 from spectune.domain.study import Study
 
 
@@ -54,17 +53,16 @@ def mix_of(study: Study) -> Mix:
     """The study's mix."""
     asked = study.proof.mix or tuple((level, 1.0) for level in study.concurrency)
     total = sum(share for _, share in asked)
-    levels, weights = [], dict.fromkeys(study.concurrency, 0.0)
-    for concurrency, share in sorted(asked):
-        parts = _neighbours(study.concurrency, concurrency)
-        levels.append(
-            MixLevel(concurrency=concurrency, share=share / total, neighbours=tuple(c for c, _ in parts))
-        )
-        for level, part in parts:
-            weights[level] += part * share / total
     return Mix(
-        levels=tuple(levels),
-        weights={level: weight for level, weight in weights.items() if weight > 0},
+        levels=tuple(
+            MixLevel(
+                concurrency=concurrency,
+                share=share / total,
+                neighbours=tuple(level for level, _ in neighbours(study.concurrency, concurrency)),
+            )
+            for concurrency, share in sorted(asked)
+        ),
+        weights=level_weights(study.proof.mix, study.concurrency),
         is_asked=bool(study.proof.mix),
     )
 
@@ -84,16 +82,3 @@ def losses(fits: Fits, arm: Arm, concurrency: tuple[int, ...]) -> tuple[tuple[in
             best = max(fits[level].tps(Arm(config=config)) for config in fits[level].settings)
             found.append((level, max(1 - fits[level].tps(arm) / best, 0.0)))
     return tuple(found)
-
-
-def _neighbours(measured: tuple[int, ...], concurrency: int) -> tuple[tuple[int, float], ...]:
-    """Measured levels that stand for one, with their parts."""
-    if concurrency in measured or len(measured) == 1:
-        return ((min(measured, key=lambda level: abs(level - concurrency)), 1.0),)
-    below = [level for level in measured if level < concurrency]
-    above = [level for level in measured if level > concurrency]
-    if not below or not above:
-        return ((measured[0] if above else measured[-1], 1.0),)
-    low, high = below[-1], above[0]
-    part = math.log(concurrency / low) / math.log(high / low)
-    return ((low, 1 - part), (high, part))

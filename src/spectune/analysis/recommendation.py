@@ -1,19 +1,20 @@
 """One setting for the mix of levels, and the measured reasons for it.
 
-The rule: of the settings that were measured at every level and keep the latency limits, the one with the
-least mean log loss over the mix, where a setting's log loss at a level is log(best tokens/s there ÷ its
+The rule: of the settings that were measured at every level of the mix and keep the latency limits, the one
+with the least mean log loss over it, where a setting's log loss at a level is log(best tokens/s there ÷ its
 own). That is the highest weighted geometric mean of speed; without a mix all levels weigh the same. Within
 1 % the setting with fewer steps is taken. Once finalists were measured again on fresh prompts, only they
-may be recommended: what the search found best of several is partly the luckiest.
+may be recommended: what the search found best of several is partly the luckiest. Where the search's own
+choice is not among them, as when its fresh launch failed, nothing speaks against it and it stays.
 """
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectune.analysis.baselines import Baselines
 from spectune.analysis.comparison import TIE_SHARE
-from spectune.analysis.confirmation import Confirmation, confirm
+from spectune.analysis.confirmation import Confirmation, confirm, failure_again
 from spectune.analysis.latency_limits import LimitCheck, check_limits
 from spectune.analysis.launches import Arm, capacities
 from spectune.analysis.level_reason import LevelReason, reasons
@@ -84,16 +85,13 @@ class Recommendation:
 
 
 def recommend(history: StudyHistory, fit: StudyFit, baselines: Baselines) -> Recommendation | None:
-    """The recommended setting, launch arguments still empty; None when no setting has every level."""
+    """The recommended setting, launch arguments still empty; None when none has the mix's levels."""
     study, mix = history.study, mix_of(history.study)
     fresh = fit.of_parts(["fresh"])
-    again = {c for c in _whole(fit.levels, study.concurrency) if _has_all(fresh, c, mix)}
-    chosen = choose_setting(study, fit.levels, among=again) or choose_setting(study, fit.levels)
+    searched = choose_setting(study, fit_study(of_search(history)).levels)
+    chosen = _settle(study, fit.levels, fresh, searched)
     if chosen is None:
         return None
-    searched = chosen
-    if again:
-        searched = choose_setting(study, fit_study(of_search(history)).levels) or chosen
     limits = check_limits(fit.levels, study.proof.slo, mix.weights)
     config, capacity = chosen.config, capacities(history)
     return Recommendation(
@@ -103,11 +101,23 @@ def recommend(history: StudyHistory, fit: StudyFit, baselines: Baselines) -> Rec
         is_tie_rule=chosen.is_tie_rule,
         alternative=_alternative(fit.levels, chosen, baselines, capacity),
         mix=mix,
-        confirmation=confirm(fit, fresh, Arm(config=config), mix),
-        instead_of=None if searched.config == config else searched.config,
+        confirmation=confirm(fit, fresh, Arm(config=config), mix, failure_again(history, config)),
+        instead_of=None if searched is None or searched.config == config else searched.config,
         limits=limits,
         keeps_limits=all(check.is_kept for check in limits if check.config == config),
     )
+
+
+def _settle(study: Study, fits: Fits, fresh: Fits, searched: Choice | None) -> Choice | None:
+    """The best of what was measured again, if the search's choice was too; else the search's choice."""
+    mix = mix_of(study)
+    again = set(_whole(fits, mix)) & set(_whole(fresh, mix))
+    if searched is None or not again:
+        return choose_setting(study, fits, among=again or None)
+    if searched.config in again:
+        return choose_setting(study, fits, among=again)
+    kept = choose_setting(study, fits, among=[searched.config])
+    return kept and replace(kept, is_tie_rule=searched.is_tie_rule)
 
 
 def choose_setting(study: Study, fits: Fits, among: Collection[SpecConfig] | None = None) -> Choice | None:
@@ -119,12 +129,13 @@ def choose_setting(study: Study, fits: Fits, among: Collection[SpecConfig] | Non
         among: settings that may be chosen; None for all.
 
     Returns:
-        None when no setting has every level. When none keeps the limits, the best of those that do not.
+        None when no setting has every level of the mix. When none keeps the limits, the best of those that
+        do not.
     """
     mix = mix_of(study)
     scores = {
         config: score
-        for config in _whole(fits, study.concurrency)
+        for config in _whole(fits, mix)
         if (score := mean_log_speed(fits, Arm(config=config), mix.weights)) is not None
     }
     broken = {c.config for c in check_limits(fits, study.proof.slo, mix.weights) if not c.is_kept}
@@ -138,16 +149,12 @@ def choose_setting(study: Study, fits: Fits, among: Collection[SpecConfig] | Non
     return Choice(config=config, is_tie_rule=scores[config] < best, means=scores)
 
 
-def _whole(fits: Fits, concurrency: tuple[int, ...]) -> list[SpecConfig]:
-    """The settings that were measured at every level."""
-    if not set(concurrency) <= set(fits):
+def _whole(fits: Fits, mix: Mix) -> list[SpecConfig]:
+    """The settings that were measured at every level that counts."""
+    if not set(mix.weights) <= set(fits):
         return []
-    others = [set(fits[level].settings) for level in concurrency[1:]]
-    return [config for config in fits[concurrency[0]].settings if all(config in other for other in others)]
-
-
-def _has_all(fits: Fits, config: SpecConfig, mix: Mix) -> bool:
-    return all(level in fits and config in fits[level].settings for level in mix.weights)
+    first, *others = (fits[level].settings for level in sorted(mix.weights))
+    return [config for config in first if all(config in other for other in others)]
 
 
 def _alternative(

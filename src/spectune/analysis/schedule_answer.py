@@ -19,9 +19,10 @@ from spectune.analysis.launches import OFF_ARM, Arm
 from spectune.analysis.mix import Mix, losses
 from spectune.analysis.study_fit import StudyFit
 from spectune.domain.schedule import Schedule
+from spectune.domain.shortlist import Shortlist
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.study import StudyHistory
-from spectune.domain.trial import Completed, Failed
+from spectune.domain.trial import Completed, Failed, Infeasible
 
 ScheduleForms = Callable[[SpecConfig, Schedule], Mapping[str, str]]
 """Each engine's own text for a schedule, by engine; given the chain with the most steps."""
@@ -73,6 +74,7 @@ class ScheduleAnswer:
         best_fixed: the recommended fixed setting.
         loss: where it is certainly slower; None where it is nowhere.
         failure: what became of its launch, "" when nothing went wrong.
+        is_started: whether a server was started with a schedule, however it ended.
     """
 
     schedule: Schedule
@@ -85,18 +87,20 @@ class ScheduleAnswer:
     best_fixed: SpecConfig
     loss: ScheduleLoss | None
     failure: str
+    is_started: bool
 
 
 def answer_schedule(
-    history: StudyHistory, fit: StudyFit, best: SpecConfig, mix: Mix, suggested: Schedule | None
+    history: StudyHistory, fit: StudyFit, best: SpecConfig, mix: Mix, found: Shortlist
 ) -> ScheduleAnswer | None:
-    """The schedule that was measured, else the suggested one; None where there is none.
+    """The schedule that was measured, else the finalists' own; None where there is none.
 
     Texts of engines are still empty.
     """
     arm = _measured_arm(fit)
-    schedule = suggested if arm is None else arm.schedule
-    if schedule is None:
+    schedule = found.schedule if arm is None else arm.schedule
+    config = found.schedule_config if arm is None else arm.config
+    if schedule is None or config is None:
         return None
     fixed = Arm(config=best)
     fresh = fit.of_parts(["fresh"])
@@ -108,7 +112,7 @@ def answer_schedule(
     loss = _loss(measured, best)
     return ScheduleAnswer(
         schedule=schedule,
-        config=_config_of(history, schedule) if arm is None else arm.config,
+        config=config,
         exported={},
         measured=measured,
         mean_gain=gain,
@@ -117,6 +121,7 @@ def answer_schedule(
         best_fixed=best,
         loss=loss,
         failure=_failure(history),
+        is_started=_is_started(history),
     )
 
 
@@ -125,10 +130,6 @@ def _measured_arm(fit: StudyFit) -> Arm | None:
     cells = [cell for level in fit.levels.values() for cell in level.level.cells]
     arms = [cell.arm for cell in cells if cell.arm.schedule is not None]
     return max(arms, key=arms.count, default=None)
-
-
-def _config_of(history: StudyHistory, schedule: Schedule) -> SpecConfig:
-    return SpecConfig.chain(history.study.space.method, schedule.max_steps)
 
 
 def _cells(fit: StudyFit, fresh: Mapping[int, LevelFit], arm: Arm, fixed: Arm) -> list[ScheduleLevel]:
@@ -155,6 +156,12 @@ def _failure(history: StudyHistory) -> str:
         if outcome.trial.schedule is not None and not isinstance(outcome, Completed):
             return outcome.detail if isinstance(outcome, Failed) else outcome.reason
     return ""
+
+
+def _is_started(history: StudyHistory) -> bool:
+    launched = (outcome.trial for outcome in history.outcomes if not isinstance(outcome, Infeasible))
+    cut_off = (trial.trial for trial in history.unfinished)
+    return any(trial.schedule is not None for trial in (*launched, *cut_off))
 
 
 def _loss(measured: tuple[ScheduleLevel, ...], best: SpecConfig) -> ScheduleLoss | None:

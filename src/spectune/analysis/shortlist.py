@@ -28,11 +28,13 @@ def shortlist(history: StudyHistory) -> Shortlist:
     wanted += [winner.config for winner in find_winners(searched, study.concurrency)]
     winners = find_winners(fits, study.concurrency)
     crossovers = find_crossovers(winners, fits)
+    schedule = make_schedule(winners, crossovers, capacities(history))
     return Shortlist(
         recommended=recommended,
         rivals=tuple(config for config in dict.fromkeys(wanted) if config != recommended),
         crossings=tuple((c.from_config, c.to_config, c.low, c.high) for c in crossovers),
-        schedule=make_schedule(winners, crossovers, capacities(history)),
+        schedule=schedule,
+        schedule_config=None if schedule is None else _most(winners, schedule),
     )
 
 
@@ -67,6 +69,12 @@ def make_schedule(
             for (edge, num_steps), end in zip(steps, [*ends, None], strict=True)
         )
     )
+
+
+def _most(winners: tuple[Winner, ...], schedule: Schedule) -> SpecConfig:
+    """The chain with the schedule's most steps, by the method of the winners."""
+    method = next(winner.config.method for winner in winners if not winner.config.is_off)
+    return SpecConfig.chain(method, schedule.max_steps)
 
 
 def round_down_middle(low: int, high: int) -> int:

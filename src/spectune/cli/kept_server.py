@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,8 @@ from spectune.cli.service_options import ServiceTerms, UnitPlace, Window, servic
 from spectune.cli.wiring import PreparedStudy, recognise
 from spectune.clock import SystemClock
 from spectune.domain.command import Command
+from spectune.domain.study import StudyHistory
+from spectune.domain.trial import Infeasible, TrialOutcome, UnfinishedTrial
 from spectune.engines.adapter import EngineAdapter
 from spectune.errors import ConfigError, LaunchError
 from spectune.launch.docker_service import DockerService
@@ -238,6 +240,37 @@ def run_here(words: tuple[str, ...], flag: str) -> None:
         raise LaunchError(f"{flag}: `it can be run` must hold, got: {error}.") from error
     if ran.returncode != 0:
         raise LaunchError(f"{flag} {words[0]}: `exit status 0` must come, got {ran.returncode}.")
+
+
+def downtime_left_s(max_s: float | None, resumed: StudyHistory | None) -> float | None:
+    """What is left of a study's downtime; None without a limit.
+
+    Args:
+        max_s: the study's own limit, however often it was interrupted.
+        resumed: what it has measured so far; None for a new study.
+
+    Raises:
+        ConfigError: nothing is left.
+    """
+    if max_s is None or resumed is None:
+        return max_s
+    left_s = max_s - downtime_spent_s((*resumed.outcomes, *resumed.unfinished))
+    if left_s <= 0:
+        raise ConfigError(
+            f"--resume {resumed.study.id}: `some of its --max-downtime {max_s:g}s is left` must hold, "
+            f"{max_s - left_s:.0f} s of launching and measuring are spent; see what it found with "
+            f"`spectune show {resumed.study.id}`, or begin a new study."
+        )
+    return left_s
+
+
+def downtime_spent_s(trials: Iterable[TrialOutcome | UnfinishedTrial]) -> float:
+    """Seconds of launching and measuring."""
+    return sum(
+        (trial.launch_s or 0.0) + sum(level.wall_s for level in trial.levels)
+        for trial in trials
+        if not isinstance(trial, Infeasible)
+    )
 
 
 def downtime_limit_s(max_s: float | None, window: Window | None, now: time.struct_time) -> float | None:

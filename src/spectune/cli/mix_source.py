@@ -1,5 +1,6 @@
 """Where `--mix` comes from: a list, a built-in name, a running server's gauges, or a request log."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from spectune.tuning.live_traffic import running_requests
 from spectune.workloads.mixes import MIXES, Mix, mix_of_counts, mix_of_log, read_mix
 
 WATCH_S, _POLL_S = 60.0, 0.5
+_HOST = re.compile(r"[\w.:%-]+", re.ASCII)
 _ASK_S = 10.0
 
 
@@ -34,7 +36,7 @@ def load_mix(text: str, clock: Clock, *, watch_s: float = WATCH_S) -> Mix:
         return _watched(text, clock, watch_s)
     path = Path(text)
     try:
-        return mix_of_log(path.read_text(encoding="utf-8"), text)
+        return mix_of_log(path.read_text(encoding="utf-8-sig"), text)
     except UnicodeDecodeError as exc:
         raise ConfigError(f"--mix {text}: `the file is UTF-8 text` must hold, it is not.") from exc
     except OSError as exc:
@@ -51,12 +53,13 @@ def _watched(address: str, clock: Clock, watch_s: float) -> Mix:
     give_up_s = clock.monotonic_s() + watch_s
     while clock.monotonic_s() < give_up_s:
         count = running_requests(ask)
-        if count is None:
+        if count is not None:
+            counts.append(count)
+        elif not counts:
             raise ConfigError(
                 f"--mix {address}: `/metrics tells the running requests` must hold, it does not; start the "
                 "server with its metrics on, or give LEVEL:SHARE,…"
             )
-        counts.append(count)
         clock.sleep(_POLL_S)
     found = mix_of_counts(counts)
     if not found:
@@ -67,14 +70,14 @@ def _watched(address: str, clock: Clock, watch_s: float) -> Mix:
 
 
 def _asking(address: str) -> Callable[[HttpRequest], str]:
-    parts = urlsplit(address)
     try:
-        port = parts.port
+        parts = urlsplit(address)
+        scheme, host, port, user = parts.scheme, parts.hostname, parts.port, parts.username
     except ValueError:
-        port = None
-    if parts.scheme != "http" or not parts.hostname or port is None:
-        raise ConfigError(f"--mix {address}: `http://HOST:PORT` must be the form of an address.")
-    endpoint = Endpoint(host=parts.hostname, port=port)
+        scheme, host, port, user = "", None, None, None
+    if scheme != "http" or not host or port is None or user or not _HOST.fullmatch(host):
+        raise ConfigError("--mix: `http://HOST:PORT` must be the form of a server's address.")
+    endpoint = Endpoint(host=host, port=port)
 
     def ask(request: HttpRequest) -> str:
         try:

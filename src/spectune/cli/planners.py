@@ -1,6 +1,7 @@
 """Which planner a study asks for, and among how many launches it shares its budget."""
 
 import shlex
+from dataclasses import replace
 from typing import assert_never
 
 from spectune.analysis.shortlist import shortlist
@@ -23,7 +24,7 @@ def staged_planner(study: Study, adapter: EngineAdapter) -> Planner:
         search=planner_of(study),
         look=shortlist,
         limit_flags=lambda limit: shlex.join(adapter.limit_flags(limit)),
-        budget=_budget(study),
+        budget=_budget(study, min_launches=_confirming(study)),
     )
 
 
@@ -31,9 +32,12 @@ def planner_of(study: Study) -> Planner:
     """The search a study asks for."""
     match study.search.kind:
         case "grid":
-            return MethodsPlanner(search=GridPlanner())
+            return MethodsPlanner(search=lambda _launches, _downtime_s: GridPlanner())
         case "model":
-            return MethodsPlanner(search=ModelPlanner(budget=_budget(study, share=_search_share(study))))
+            budget = _search_budget(study)
+            return MethodsPlanner(
+                search=lambda launches, downtime_s: ModelPlanner(budget=budget.without(launches, downtime_s))
+            )
         case _ as never:
             assert_never(never)
 
@@ -59,15 +63,28 @@ def _confirming(study: Study) -> int:
     return min(study.space.num_settings, 2) * study.proof.rounds
 
 
-def _search_share(study: Study) -> float:
-    """Share of the budget that the search may use; the rest is for launching the finalists again."""
-    return _searched(study) / sized_launches(study)
+def _search_budget(study: Study) -> Budget:
+    """What the search may use; the rest is for launching the finalists again."""
+    whole = _budget(study, min_launches=FEWEST_MODEL_LAUNCHES)
+    most = whole.max_launches
+    return replace(
+        whole,
+        max_launches=max(most - _confirming(study), min(most, FEWEST_MODEL_LAUNCHES)),
+        max_downtime_s=whole.max_downtime_s * _searched(study) / sized_launches(study),
+    )
 
 
-def _budget(study: Study, *, share: float = 1.0) -> Budget:
+def _budget(study: Study, *, min_launches: int) -> Budget:
+    """The study's limits. A limit on downtime is kept; measuring time gives way to the fewest launches.
+
+    Args:
+        study: says its limits.
+        min_launches: launches that the measuring time does not cut off.
+    """
     rule, limit = study.search, float("inf")
     return Budget(
         tolerance=rule.tolerance,
         max_launches=rule.max_launches or limit,
-        max_downtime_s=share * min(rule.max_downtime_s or limit, study.budget_s or limit),
+        max_downtime_s=min(rule.max_downtime_s or limit, study.budget_s or limit),
+        min_launches=min_launches if rule.max_downtime_s is None else 0,
     )

@@ -2,13 +2,13 @@
 
 import argparse
 
-from spectune.cli.mix_source import load_mix
 from spectune.cli.options import parse_count
-from spectune.clock import SystemClock
 from spectune.domain.study import ProofRule
 from spectune.workloads.mixes import read_slo
 
 PROOF = ("confirm", "refine", "schedule", "check_lossless", "mix", "slo")
+TWO_WAY = frozenset({"schedule", "check_lossless"})
+"""Options that are given as `--NAME` or `--no-NAME`."""
 _DEFAULT = ProofRule(rounds=1, refine=1, is_lossless=True)
 _THOROUGH = ProofRule(rounds=2, refine=3, has_schedule=True, has_equal_limits=True, is_lossless=True)
 
@@ -41,7 +41,7 @@ def add_proof_arguments(group: argparse._ArgumentGroup) -> None:  # (argparse na
 
 
 def read_proof(found: argparse.Namespace, *, is_thorough: bool) -> ProofRule:
-    """What the options ask for; raises ConfigError."""
+    """What the options ask for, without the mix, which may take a minute to load; raises ConfigError."""
     base = _THOROUGH if is_thorough else _DEFAULT
     return ProofRule(
         rounds=_count(found.confirm, "--confirm", base.rounds),
@@ -49,7 +49,6 @@ def read_proof(found: argparse.Namespace, *, is_thorough: bool) -> ProofRule:
         has_schedule=base.has_schedule if found.schedule is None else found.schedule,
         has_equal_limits=base.has_equal_limits,
         is_lossless=base.is_lossless if found.check_lossless is None else found.check_lossless,
-        mix=load_mix(found.mix, SystemClock()) if found.mix else (),
         slo=read_slo(found.slo) if found.slo else (),
     )
 

@@ -1,6 +1,7 @@
 """`spectune restore`: finishes what an interrupted session left on a service, and proves that it is back."""
 
 import argparse
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from spectune.clock import SystemClock
 from spectune.errors import ConfigError, SpectuneError
 from spectune.launch.adoption import adopt
 from spectune.launch.docker_service import DockerService
+from spectune.launch.foreign_header import printable
 from spectune.launch.give_back import AS_APPLIED, AS_BEFORE
 from spectune.launch.journal import Journal, JournalHeader, read_header, unfinished
 from spectune.launch.persistent import is_committed
@@ -81,9 +83,20 @@ def _paths(found: argparse.Namespace) -> tuple[Path, ...]:
             service = DockerService(host, place.name)
         else:
             service = SystemdService(host, place.name, is_user=place.is_user)
-        return (adopt(service, journal_folder(), ssh=place.ssh, use_sudo=place.use_sudo),)
+        adopted = adopt(service, journal_folder(), ssh=place.ssh, use_sudo=place.use_sudo)
     finally:
         host.close()
+    if adopted.dropped:
+        sys.stderr.write(dropped_text(adopted.dropped))
+    return (adopted.path,)
+
+
+def dropped_text(words: tuple[str, ...]) -> str:
+    """What is said of a command that another machine would have run here."""
+    return (
+        "spectune: --after-restore of that session is not run here; run it yourself if you want to: "
+        f"{printable(shlex.join(words))}\n"
+    )
 
 
 def _restore(path: Path) -> str:

@@ -10,7 +10,7 @@ from spectune.analysis.answers import StudyAnswers
 from spectune.cli.engine_facts import check_program
 from spectune.cli.interruption import Interrupted, TimeOver, interruptible
 from spectune.cli.kept_container import KeptContainer, looked_at_container
-from spectune.cli.kept_server import KeptServer, confirm, looked_at
+from spectune.cli.kept_server import KeptServer, confirm, downtime_left_s, looked_at
 from spectune.cli.output import STDOUT, Output
 from spectune.cli.progress import Pace, StudyProgress
 from spectune.cli.service_options import ContainerPlace
@@ -28,7 +28,8 @@ from spectune.cli.wiring import (
     run_study,
 )
 from spectune.clock import SystemClock
-from spectune.domain.study import StudyHistory
+from spectune.domain.study import Study, StudyHistory
+from spectune.engines.levers import changing_flags
 from spectune.launch.memory import reader_of
 from spectune.report import numbers
 from spectune.report.plan_document import StudyPlan, plan_document, render_plan_json
@@ -56,14 +57,18 @@ def run_tune(words: Sequence[str]) -> int:
 def _tune(options: TuneOptions, store: SqliteStore, kept: Kept | None) -> int:
     prepared = resume_study(options, store) if options.resume else begin_study(options)
     prepared = prepared if kept is None else kept.fit(prepared)
+    if kept is not None:
+        _downtime_left_s(prepared)
     plan = plan_study(prepared)
+    plan = replace(plan, notes=(*plan.notes, *_lever_notes(prepared.study)))
     plan = plan if kept is None else replace(plan, notes=(*plan.notes, *kept.notes(plan)))
     if options.is_dry_run:
         is_json = options.json_file == STDOUT
         print_out(render_plan_json(plan) if is_json else render_terminal(plan_document(plan)))
         return 0
     output = Output(json_file=options.json_file, report_file=options.report_file)
-    output.check({"--store": store.path, "--workload": Path(prepared.study.workload.name)})
+    taken = {"--store": store.path, "--workload": Path(prepared.study.workload.name)}
+    output.check(taken | ({"--mix": Path(options.mix)} if options.mix else {}))
     store.check_writable()
     if kept is None:
         check_program(prepared.command)
@@ -73,7 +78,7 @@ def _tune(options: TuneOptions, store: SqliteStore, kept: Kept | None) -> int:
         confirm(
             f"{kept.service.described} will be stopped and started.", is_confirmed=kept.terms.is_confirmed
         )
-    history = _run(prepared, plan, store, options, kept)
+    history = _run(prepared, plan, store, options.store_file, kept)
     answers = answers_of(history)
     output.write(answers)
     return _exit_status(answers, store)
@@ -83,14 +88,14 @@ def _run(
     prepared: PreparedStudy,
     plan: StudyPlan,
     store: SqliteStore,
-    options: TuneOptions,
+    store_file: str,
     kept: Kept | None,
 ) -> StudyHistory:
     max_trials = max(plan.max_launches, 1)
     guess_s = (plan.expected_s or 0.0) / max_trials or 120.0
     done = 0 if prepared.resumed is None else len(prepared.resumed.outcomes)
     pace = Pace(max_trials=max(max_trials - done, 1), guess_s=guess_s, seconds=[])
-    where = f" --store {options.store_file}" if options.store_file else ""
+    where = f" --store {store_file}" if store_file else ""
     unit = "" if kept is None else f" {kept.place.flags}"
     go_on = (
         f"everything measured is kept; go on with: spectune tune --resume {prepared.study.id}{unit}{where}\n"
@@ -98,7 +103,7 @@ def _run(
     try:
         with (
             interruptible(),
-            _keeping(prepared, store, options, kept) as keeping,
+            _keeping(prepared, store, kept) as keeping,
             StudyProgress(SystemClock(), pace) as progress,
         ):
             return run_study(prepared, store, progress, keeping)
@@ -111,17 +116,34 @@ def _run(
 
 
 @contextmanager
-def _keeping(
-    prepared: PreparedStudy, store: SqliteStore, options: TuneOptions, kept: Kept | None
-) -> Iterator[Keeping | None]:
+def _keeping(prepared: PreparedStudy, store: SqliteStore, kept: Kept | None) -> Iterator[Keeping | None]:
     """How the servers are kept: as processes of our own, or as the unit they are."""
     if kept is None:
         yield None
         return
     logs = log_folder(store, prepared.study.id)
-    with kept.borrowed(prepared.study.id, logs, options.search.max_downtime_s) as launcher:
+    with kept.borrowed(prepared.study.id, logs, _downtime_left_s(prepared)) as launcher:
         host = kept.service.host
         yield Keeping(launcher=launcher, is_local=host.is_local, is_shared=True, read_memory=reader_of(host))
+
+
+def _downtime_left_s(prepared: PreparedStudy) -> float | None:
+    """Of the study's own limit: on --resume nobody gives it again."""
+    return downtime_left_s(prepared.study.search.max_downtime_s, prepared.resumed)
+
+
+def _lever_notes(study: Study) -> tuple[str, ...]:
+    """Of levers that change more than what fits."""
+    check = (
+        "the lossless check will show what that does to the answers"
+        if study.proof.is_lossless
+        else "the lossless check, which would show what that does to the answers, is not asked for"
+    )
+    return tuple(
+        f"--lever {lever!r} changes the model's numbers ({', '.join(flags)}): {check}"
+        for lever in study.space.levers
+        if (flags := changing_flags(study.engine, lever))
+    )
 
 
 def _announce(prepared: PreparedStudy, plan: StudyPlan, store: SqliteStore) -> None:
@@ -130,8 +152,8 @@ def _announce(prepared: PreparedStudy, plan: StudyPlan, store: SqliteStore) -> N
     verb = "begins" if prepared.resumed is None else "goes on"
     left = "" if plan.expected_s is None else f", {numbers.duration(plan.expected_s)} at most"
     sys.stderr.write(
-        f"study {study.id} {verb}: up to {plan.max_launches} settings at {levels} concurrent requests{left}; "
-        f"kept in {store.path}\n"
+        f"study {study.id} {verb}: {plan.launches_text} at {levels} concurrent requests{left}; kept "
+        f"in {store.path}\n"
     )
     for note in plan.notes:
         sys.stderr.write(f"note: {note}\n")

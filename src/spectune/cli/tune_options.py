@@ -2,9 +2,10 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from spectune.cli.mix_source import load_mix
 from spectune.cli.options import (
     Parser,
     parse_count,
@@ -13,7 +14,7 @@ from spectune.cli.options import (
     parse_seconds,
     parse_share,
 )
-from spectune.cli.proof_options import PROOF, add_proof_arguments, read_proof
+from spectune.cli.proof_options import PROOF, TWO_WAY, add_proof_arguments, read_proof
 from spectune.cli.service_options import (
     ServiceTerms,
     add_container_arguments,
@@ -21,6 +22,7 @@ from spectune.cli.service_options import (
     add_unit_arguments,
     read_terms,
 )
+from spectune.clock import SystemClock
 from spectune.domain.study import ProofRule, SearchRule
 from spectune.errors import ConfigError
 
@@ -75,6 +77,7 @@ class TuneOptions:
         is_dry_run: print the plan only.
         search: how settings are chosen, and when to stop.
         proof: what is measured before a setting is recommended.
+        mix: where the proof's mix came from, as given; "" for none.
         budget_s: measuring seconds; None for no limit.
         seed: seed of the built-in workload.
         command: serve command; empty for the embedded engine.
@@ -98,6 +101,7 @@ class TuneOptions:
     is_dry_run: bool
     search: SearchRule
     proof: ProofRule
+    mix: str
     budget_s: float | None
     seed: int
     command: tuple[str, ...]
@@ -109,10 +113,9 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
     """The options of the words after `tune`; raises ConfigError."""
     own, command = _split_command(words)
     found = _parser().read(own)
-    proof = read_proof(found, is_thorough=found.thorough)
     options = TuneOptions(
         workload=found.workload or DEFAULT_WORKLOAD,
-        concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine, proof),
+        concurrency=_numbers(found.concurrency, "--concurrency", 1) or _levels(found.engine),
         num_steps=_numbers(found.num_steps, "--num-steps", 0),
         engine=found.engine or "",
         model=found.model or "",
@@ -126,15 +129,16 @@ def parse_tune_options(words: Sequence[str]) -> TuneOptions:
         resume=found.resume or "",
         is_dry_run=found.dry_run,
         search=_search(found),
-        proof=proof,
+        proof=read_proof(found, is_thorough=found.thorough),
+        mix=found.mix or "",
         budget_s=_budget(found),
         seed=_count(found.seed, "--seed", 0) or 0,
         command=command,
         service=read_terms(found),
-        given=frozenset(name for name, value in vars(found).items() if value not in (None, False)),
+        given=frozenset(name for name, value in vars(found).items() if _is_given(name, value)),
     )
     _check(options)
-    return options
+    return _with_mix(options, found.mix) if found.mix else options
 
 
 def _split_command(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -223,11 +227,29 @@ def _methods(found: argparse.Namespace) -> tuple[str, ...]:
     return names
 
 
-def _levels(engine: str | None, proof: ProofRule) -> tuple[int, ...]:
-    """The mix's own levels where one is given."""
-    if proof.mix:
-        return tuple(level for level, _ in proof.mix)
+def _is_given(name: str, value: object) -> bool:
+    """Whether the user wrote it: a switch that is off was not, a two-way one that says no was."""
+    return value is not None and (value is not False or name in TWO_WAY)
+
+
+def _levels(engine: str | None) -> tuple[int, ...]:
+    """Where none are given."""
     return LLAMACPP_CONCURRENCY if engine == "llamacpp" else DEFAULT_CONCURRENCY
+
+
+def _with_mix(options: TuneOptions, text: str) -> TuneOptions:
+    """The options with the mix, and its levels unless others are given; a server may be watched for it."""
+    mix = load_mix(text, SystemClock())
+    mixed = replace(options, proof=replace(options.proof, mix=mix))
+    if "concurrency" not in options.given:
+        return replace(mixed, concurrency=tuple(level for level, _ in mix))
+    outside = [level for level, _ in mix if not _spans(options.concurrency, level)]
+    if outside:
+        raise ConfigError(
+            f"--mix: `its levels lie within --concurrency` must hold, got {outside[0]} beside "
+            f"{', '.join(map(str, options.concurrency))}; leave --concurrency out for the mix's own levels."
+        )
+    return mixed
 
 
 def _spans(levels: tuple[int, ...], level: int) -> bool:
@@ -298,12 +320,6 @@ def _check(options: TuneOptions) -> None:
         raise ConfigError(
             f"--seed: `it belongs to the built-in workload {DEFAULT_WORKLOAD}` must hold, got --workload "
             f"{options.workload}; leave it out."
-        )
-    outside = [level for level, _ in options.proof.mix if not _spans(options.concurrency, level)]
-    if outside:
-        raise ConfigError(
-            f"--mix: `its levels lie within --concurrency` must hold, got {outside[0]} beside "
-            f"{', '.join(map(str, options.concurrency))}; leave --concurrency out for the mix's own levels."
         )
     if options.engine and options.command:
         raise ConfigError(

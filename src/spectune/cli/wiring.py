@@ -39,8 +39,10 @@ from spectune.planning.grid import grid_configs
 from spectune.report.plan_document import PlannedSetting, StudyPlan
 from spectune.storage.sqlite_store import SqliteStore, default_store_path
 from spectune.tuning.loop import tune
+from spectune.tuning.pilot import num_pilot_prompts
 from spectune.tuning.progress import Progress
 from spectune.tuning.run_trial import TrialRunner, TrialSetup
+from spectune.tuning.sizing import least_prompts
 from spectune.workloads.prompts import PromptPool, python_code_pool
 from spectune.workloads.request_file import request_file_pool
 
@@ -106,6 +108,7 @@ def begin_study(options: TuneOptions) -> PreparedStudy:
     adapter.endpoint(asked)  # a malformed address is refused before anything starts
     prepared = adapter.prepared(asked, max_concurrency=options.concurrency[-1])
     pool = _load_pool(options.workload, options.seed)
+    _check_prompts(pool, options.concurrency)
     study = Study(
         id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
         created_unix_s=time.time(),
@@ -270,7 +273,10 @@ def _space(options: TuneOptions, adapter: EngineAdapter, command: Command) -> Se
         configs = [c for c in grid_configs(replace(space, method=method, more_methods=())) if not c.is_off]
         obstacles = [adapter.check(command, config) for config in configs]
         if obstacles and all(obstacles):
-            raise ConfigError(f"settings: `one of them can run` must hold, none can: {obstacles[0]}")
+            raise ConfigError(
+                f"settings: `one of them can run` must hold, none of {method} can: {obstacles[0]}"
+                + (" Leave it out of --methods." if more else "")
+            )
     return space
 
 
@@ -295,6 +301,17 @@ def _load_pool(workload: str, seed: int) -> PromptPool:
             f"--workload {workload}: `a built-in name ({DEFAULT_WORKLOAD}) or a readable file` must be "
             f"given, got: {exc.strerror}."
         ) from exc
+
+
+def _check_prompts(pool: PromptPool, concurrency: tuple[int, ...]) -> None:
+    """Raises ConfigError where no server could be measured with these prompts."""
+    least, there = least_prompts(concurrency), len(pool.prompts) - num_pilot_prompts(pool, concurrency)
+    if there < least:
+        raise ConfigError(
+            f"workload {pool.spec.name}: `distinct prompts >= {len(pool.prompts) + least - there}` must hold "
+            f"for concurrency {', '.join(map(str, concurrency))}, got {len(pool.prompts)}; add prompts or "
+            "give lower levels with --concurrency."
+        )
 
 
 def _bundled_code() -> str:

@@ -16,9 +16,11 @@ class Shortlist:
         crossings: (best at the low end, best at the high end, low, high) of each change of the winner.
         schedule: the winners as steps by batch size; None where one setting wins everywhere, or where the
             winners are not chains of one method.
+        schedule_config: the chain with the schedule's most steps, by the winners' method; None without one.
     """
 
     recommended: SpecConfig | None
     rivals: tuple[SpecConfig, ...]
     crossings: tuple[tuple[SpecConfig, SpecConfig, int, int], ...]
     schedule: Schedule | None
+    schedule_config: SpecConfig | None = None

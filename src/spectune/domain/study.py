@@ -126,6 +126,8 @@ class Study:
         environment: what it runs on.
         search: how settings are chosen.
         proof: what is measured before a setting is recommended.
+        service: the running service that was borrowed for it, such as "unit llm.service on gpu1"; "" where
+            every server was spectune's own process and nothing was stopped.
     """
 
     id: str
@@ -139,6 +141,7 @@ class Study:
     environment: Environment
     search: SearchRule = GRID_SEARCH
     proof: ProofRule = NO_PROOF
+    service: str = ""
 
     def __post_init__(self) -> None:
         """Checks the levels; raises ConfigError."""

@@ -169,7 +169,10 @@ class EngineAdapter(Protocol):
         """The engine's own words in its log that it runs something else than asked for; "" where none."""
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
-        """The command with these flags, `--name value` pairs or switches, in place of its own."""
+        """The command with a lever's flags in place of its own of any of their names.
+
+        They may be written as a user writes them: `--name=value`, an alias; raises ConfigError for others.
+        """
 
     def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
         """Flags that let it run so many requests at once; empty where there is no such flag."""

@@ -19,6 +19,7 @@ from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared,
 from spectune.engines.failure import diagnose
 from spectune.engines.flags import flag_value, int_flag, without_flags
 from spectune.engines.json_answer import JsonAnswer
+from spectune.engines.levers import lever_words
 from spectune.engines.prometheus import Sample, parse_metrics, per_position, total, whole
 from spectune.errors import ConfigError, ProtocolError
 
@@ -139,9 +140,10 @@ class EmbeddedAdapter:
         return ""
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
-        """The flags at the end, theirs taken out before."""
-        names = frozenset(flags[::2])
-        return Command(argv=without_flags(command.argv, names) + flags, env=command.env)
+        """The lever's flags at the end, the command's own of their names taken out."""
+        words = lever_words(self.name, flags)
+        names = frozenset(words[::2])  # every lever of it has a value
+        return Command(argv=without_flags(command.argv, names) + words, env=command.env)
 
     def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
         """`--max-running-requests`."""

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spectune.domain.trial import EffectiveSettings
-from spectune.engines.known_bugs import version_key
 from spectune.errors import ConfigError
 
 Form = Literal["count", "share", "ratio", "word", "switch"]
 MAX_RUNNING = "max_running_requests"
-_JOINT_SOLVE = (0, 5, 13)
-_STATES = "max_mamba_cache_size"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +25,8 @@ class Lever:
         flag: its name.
         form: what its value is; a switch has none.
         key: what the server calls it where it reports it, "" where it does not.
-        aliases: other names, taken out where it is set.
+        aliases: other names.
+        rivals: flags that say the same in another way; taken out where it is set, as its names are.
         choices: words it takes; empty for any.
         is_lossless: whether the model's numbers stay as they are.
     """
@@ -37,6 +35,7 @@ class Lever:
     form: Form
     key: str = ""
     aliases: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     is_lossless: bool = True
 
@@ -93,17 +92,30 @@ LEVERS: dict[str, tuple[Lever, ...]] = {
         Lever(flag="--parallel", form="count", key="n_parallel", aliases=("-np",)),
         Lever(flag="--ctx-size", form="count", aliases=("-c",)),
         Lever(
-            flag="--spec-draft-model", form="word",
-            aliases=("-md", "--model-draft", "-hfd", "--spec-draft-hf", "--hf-repo-draft"),
+            flag="--spec-draft-model", form="word", aliases=("-md", "--model-draft"),
+            rivals=("--spec-draft-hf", "-hfd", "--hf-repo-draft"),
+        ),
+        Lever(
+            flag="--spec-draft-hf", form="word", aliases=("-hfd", "--hf-repo-draft"),
+            rivals=("--spec-draft-model", "-md", "--model-draft"),
         ),
     ),
 }  # fmt: skip
 """The levers of each dialect."""
 
 
+def lever_words(engine: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+    """Flags as a user may write them, in the engine's own: `--name value` and switches, no alias, no `=`.
+
+    >>> lever_words("llamacpp", ("-np", "8", "--ctx-size=4096"))
+    ('--parallel', '8', '--ctx-size', '4096')
+    """
+    return tuple(word for pulled in parse_lever(engine, shlex.join(flags)) for word in pulled.words)
+
+
 def aliases_of(engine: str) -> dict[str, tuple[str, ...]]:
-    """Other names of each lever's flag."""
-    return {lever.flag: lever.aliases for lever in LEVERS[engine]}
+    """What is taken out where each lever's flag is set."""
+    return {lever.flag: (*lever.aliases, *lever.rivals) for lever in LEVERS[engine]}
 
 
 def parse_lever(engine: str, text: str) -> tuple[PulledLever, ...]:
@@ -163,30 +175,10 @@ def lever_differs(engine: str, text: str, effective: EffectiveSettings) -> str:
     )
 
 
-def is_lossless(engine: str, text: str) -> bool:
-    """Whether a lever leaves the model's numbers as they are."""
-    return not text or all(pulled.lever.is_lossless for pulled in parse_lever(engine, text))
-
-
-def suggested_levers(engine: str, effective: EffectiveSettings, help_text: str = "") -> tuple[str, ...]:
-    """Levers worth a trial on a server that speculates, lossless ones only; from what it reports.
-
-    SGLang before 0.5.13 reserves states for every request of --max-running-requests, also those that cannot
-    run; set to the real cap it leaves room for more.
-    """
-    reported = {key.name: key.value for key in effective.reported}
-    if engine != "sglang" or effective.config.is_off or not _is_recurrent(reported):
-        return ()
-    found: list[str] = []
-    cap, asked = effective.max_running_requests, reported.get(MAX_RUNNING, "")
-    is_old = bool(effective.engine_version) and version_key(effective.engine_version) < _JOINT_SOLVE
-    if is_old and cap and asked.isdecimal() and cap < int(asked):
-        found.append(f"--max-running-requests {cap}")
-    replay = "--enable-linear-replayssm-spec"
-    is_on = reported.get("enable_linear_replayssm_spec") == "True"
-    if effective.config.topk == 1 and replay in help_text and not is_on:
-        found.append(replay)
-    return tuple(found)
+def changing_flags(engine: str, text: str) -> tuple[str, ...]:
+    """The flags of a lever that change the model's numbers and so perhaps its answers."""
+    pulled = parse_lever(engine, text) if text else ()
+    return tuple(one.lever.flag for one in pulled if not one.lever.is_lossless)
 
 
 def _lever_of(engine: str, flag: str, text: str) -> Lever:
@@ -212,10 +204,6 @@ def _checked(lever: Lever, value: str, text: str) -> str:
     if not holds:
         raise ConfigError(f"lever {text!r}: `{lever.flag} takes {wanted}` must hold, got {value!r}.")
     return value
-
-
-def _is_recurrent(reported: dict[str, str]) -> bool:
-    return reported.get(_STATES, "None") not in ("None", "0", "")
 
 
 def _is_same(asked: str, reported: str) -> bool:

@@ -19,7 +19,7 @@ from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared,
 from spectune.engines.arguments import Flags
 from spectune.engines.failure import SIGNS, Sign, diagnose
 from spectune.engines.json_answer import JsonAnswer
-from spectune.engines.levers import aliases_of
+from spectune.engines.levers import aliases_of, lever_words
 from spectune.engines.publishing import endpoint_of
 from spectune.engines.schedule_forms import adaptive_json
 from spectune.engines.sglang_answers import COVARIATES, read_counters, read_server_info
@@ -170,8 +170,8 @@ class SglangAdapter:
         return sglang_schedule.refusal(log)
 
     def with_flags(self, command: Command, flags: tuple[str, ...]) -> Command:
-        """The flags after the last word, the command's own of those names taken out."""
-        return self._own_flags(command).with_words(flags, aliases_of(self.name))
+        """The lever's flags after the last word, the command's own of any of their names taken out."""
+        return self._own_flags(command).with_words(lever_words(self.name, flags), aliases_of(self.name))
 
     def limit_flags(self, max_running_requests: int) -> tuple[str, ...]:
         """The engine's own limit."""

@@ -13,6 +13,7 @@ from spectune.launch.http_probe import HttpAnswer, fetch
 from spectune.launch.launcher import RunningServer
 
 _POLL_S = 0.1
+_LEAST_PROBE_S = 1.0  # a last probe cut short would say nothing of the server
 _MAX_GARBAGE = 3
 _REFUSED = (400, 401, 403, 404, 405, 422)  # will not change by waiting
 
@@ -58,7 +59,7 @@ def wait_until_ready(
         if status is not None:
             raise EngineExited(f"the server ended with status {status} before its first generation.")
         try:
-            return _generate(server, probe, left_s)
+            return _generate(server, probe, max(left_s, _LEAST_PROBE_S))
         except ServerUnreachable as error:
             last = str(error)
         except _NotYet as error:

@@ -13,7 +13,7 @@ from spectune.perfmodel.posterior import Posterior, sample
 from spectune.perfmodel.priors import Prior
 from spectune.planning.acquisition import Candidate, Worth
 from spectune.planning.candidates import opening
-from spectune.planning.goals import Choice, Goal, cells_of, is_measured, utility
+from spectune.planning.goals import Choice, Goal, cells_of, utility
 from spectune.planning.levels import first_levels, worthwhile
 from spectune.planning.lookahead import Lookahead
 from spectune.planning.stopping import Budget, OpenGoal, reason_to_stop, stand_of
@@ -79,14 +79,15 @@ class Situation:
 
     def has_room(self, budget: Budget) -> bool:
         """Whether the budget allows another launch."""
-        return self.launches < budget.max_launches and self.downtime_s < budget.max_downtime_s
+        return budget.has_room(self.launches, self.downtime_s)
 
     def is_last(self, budget: Budget) -> bool:
         """Whether the budget allows one more launch and hardly a second."""
         restart_s, level_s = self.costs
         launch_s = restart_s + level_s * len(self.levels)
-        return (
-            self.launches + 2 > budget.max_launches or self.downtime_s + 2 * launch_s > budget.max_downtime_s
+        is_late = self.downtime_s + 2 * launch_s > budget.max_downtime_s
+        return self.launches + 2 > budget.max_launches or (
+            is_late and self.launches + 2 > budget.min_launches
         )
 
 
@@ -126,7 +127,9 @@ def decide(
         why = "the baseline without speculation, while the budget allows a launch"
         return Launch(choice=off, levels=situation.levels, why=why, is_for_baseline=True)
     first = opening(situation.choices, situation.launched, situation.measured)
-    levels = first_levels(situation.levels, situation.costs if situation.measured else None)
+    levels = situation.levels
+    if not budget.is_limited:
+        levels = first_levels(levels, situation.costs if situation.measured else None)
     if first is not None and situation.has_room(budget):
         end = "shortest" if situation.measured else "longest"
         return Launch(choice=first, levels=levels, why=f"the {end} draft, so that the model spans all others")
@@ -146,7 +149,7 @@ def _next_or_stop(situation: Situation, posterior: Posterior, budget: Budget) ->
         if reason and off is not None:
             why = "the baseline without speculation"
             return Launch(choice=off, levels=situation.levels, why=why, is_for_baseline=True)
-        rest = _completion(situation, posterior)
+        rest = _completion(situation, posterior, budget.tolerance)
         if rest is not None:
             return rest
     return Finished(reason=reason or "every setting was launched")
@@ -202,15 +205,20 @@ def _best_launch(
     if best.value < CONFIRM_VALUE:
         unsure = max(stands, key=lambda s: s.open_loss)
         open_ = [c for rival in unsure.rivals for c in paid if c.choice == rival] or [best.candidate]
-        return _launch(ahead, situation, open_[0], f"to confirm the best setting of {unsure.goal.name}")
+        why = f"to confirm the best setting of {unsure.goal.name}"
+        return _launch(ahead, situation, open_[0], why, is_all=budget.is_limited)
     why = f"expected to gain {best.value:.1%}, the most per second of downtime"
     if enough and len(enough.candidates) > 1:
         why += f" of {len(enough.candidates)} launches that may be enough"
-    return _launch(ahead, situation, best.candidate, why)
+    return _launch(ahead, situation, best.candidate, why, is_all=budget.is_limited)
 
 
-def _launch(ahead: Lookahead, situation: Situation, candidate: Candidate, why: str) -> Launch:
-    """The candidate at those of its levels that are worth their seconds."""
+def _launch(
+    ahead: Lookahead, situation: Situation, candidate: Candidate, why: str, *, is_all: bool
+) -> Launch:
+    """The candidate at those of its levels that are worth their seconds, or at all of them."""
+    if is_all:
+        return Launch(choice=candidate.choice, levels=candidate.concurrency, why=why)
     values = ahead.values((candidate,))
     by_level = np.array(
         [
@@ -226,18 +234,22 @@ def _launch(ahead: Lookahead, situation: Situation, candidate: Candidate, why: s
     return Launch(choice=candidate.choice, levels=levels, why=why)
 
 
-def _completion(situation: Situation, posterior: Posterior) -> Launch | None:
-    """The likeliest best setting at the levels it lacks, where no setting has every level."""
-    everything = Goal(name="all levels", weights=tuple((level, 1.0) for level in situation.levels))
-    if is_measured(everything, situation.known):
+def _completion(situation: Situation, posterior: Posterior, tolerance: float) -> Launch | None:
+    """The setting that is best over all goals at the levels it lacks, if it lacks some.
+
+    Only a setting with every level is recommended; one that is within the tolerance of the best will do.
+    """
+    measured = [i for i, choice in enumerate(situation.choices) if choice in situation.measured]
+    if not measured:
         return None
     logs = np.mean([utility(posterior, g, situation.choices).mean(axis=0) for g in situation.goals], axis=0)
-    for place in np.argsort(-logs):
-        choice = situation.choices[int(place)]
-        if choice in situation.missing:
-            why = "no setting was measured at every level yet, and this one is the likeliest best"
-            return Launch(choice=choice, levels=situation.missing[choice], why=why)
-    return None
+    best = max(measured, key=lambda i: float(logs[i]))
+    near = [i for i in measured if logs[i] >= logs[best] - max(tolerance, 0.0)]
+    if any(situation.choices[i] not in situation.missing for i in near):
+        return None
+    choice = situation.choices[best]
+    why = "the likeliest best setting over all, at the levels it was not measured at"
+    return Launch(choice=choice, levels=situation.missing[choice], why=why)
 
 
 def _candidates(situation: Situation) -> list[Candidate]:

@@ -6,8 +6,9 @@ import numpy as np
 
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import Study
-from spectune.domain.trial import Completed, Failed, Infeasible, TrialOutcome, Void
+from spectune.domain.trial import Completed, Failed, TrialOutcome
 from spectune.perfmodel.evidence import Cell, Evidence
+from spectune.planning.costs import downtime_s, num_launches
 from spectune.planning.goals import Choice, choice_of
 from spectune.planning.history_evidence import evidence_of, lessons_of, setting_of
 from spectune.planning.search import Situation
@@ -51,9 +52,9 @@ def situation_of(study: Study, outcomes: Sequence[TrialOutcome], configs: Sequen
             for choice, done in tried.items()
             for level in done
         ),
-        num_launches=sum(not isinstance(outcome, Infeasible) for outcome in outcomes),
+        num_launches=num_launches(outcomes),
         costs=_costs(outcomes),
-        downtime_s=_downtime_s(outcomes),
+        downtime_s=downtime_s(outcomes),
         needs_off=True,
     )
 
@@ -75,7 +76,8 @@ def _tried(
     tried: dict[Choice, set[int]] = {choice: set() for choice in measured}
     for outcome in outcomes:
         cells = outcome.trial.cells if isinstance(outcome, Completed) else ()
-        asked = {cell.concurrency for cell in cells} or set(levels)
+        measured_now = {level.concurrency for level in getattr(outcome, "levels", ())}
+        asked = {cell.concurrency for cell in cells} | measured_now or set(levels)
         tried.get(_choice(outcome), set()).update(asked & set(levels))
     return {choice: frozenset(done) for choice, done in tried.items()}
 
@@ -98,11 +100,3 @@ def _costs(outcomes: Sequence[TrialOutcome]) -> tuple[float, float]:
         return _DEFAULT_COSTS
     levels = [level.wall_s for outcome in done for level in outcome.levels]
     return float(np.mean([outcome.launch_s for outcome in done])), float(np.mean(levels)) if levels else 0.0
-
-
-def _downtime_s(outcomes: Sequence[TrialOutcome]) -> float:
-    total = 0.0
-    for outcome in outcomes:
-        if isinstance(outcome, Completed | Failed | Void):
-            total += (outcome.launch_s or 0.0) + sum(level.wall_s for level in outcome.levels)
-    return total

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from spectune.domain.schedule import Schedule
 from spectune.domain.shortlist import Shortlist
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.study import ProofRule, Study, StudyHistory
-from spectune.domain.trial import Completed, Failed, PlannedCell, Role, Trial, TrialId, TrialOutcome, Void
+from spectune.domain.trial import Completed, PlannedCell, Role, Trial, TrialId, TrialOutcome
+from spectune.planning.costs import downtime_s, num_launches
 from spectune.planning.planner import Planner, Propose, Stop
 from spectune.planning.stopping import Budget
 
@@ -35,7 +35,7 @@ class StagedPlanner:
         search: chooses settings; sees the search's own trials only.
         look: the finalists as far as a history tells them.
         limit_flags: the engine's flags for so many running requests, as a lever; "" where it has none.
-        budget: limits of the whole study.
+        budget: limits of the whole study; `min_launches` counts those after the search.
     """
 
     search: Planner
@@ -65,16 +65,16 @@ class StagedPlanner:
 
     def _missing(self, study: Study, history: StudyHistory) -> Iterator[Trial]:
         """What is still to be launched, most important first."""
-        found, rounds = self.look(history), study.proof.rounds
+        found = self.look(history)
         finalists = finalists_of(found, study.proof)
         wanted: list[Trial] = []
-        for number in range(rounds):
+        for number in range(_rounds(study.proof)):
             order = finalists if number % 2 == 0 else finalists[::-1]
             wanted += [_confirm(study, config, finalists, found) for config in order]
         wanted += self._equal_limits(study, history, found)
         yield from _not_launched(wanted, history.outcomes)
-        if study.proof.has_schedule and found.schedule is not None:
-            yield from _not_launched(_schedules(study, finalists, found.schedule), history.outcomes)
+        if study.proof.has_schedule and finalists:
+            yield from _not_launched(_schedules(study, found), history.outcomes)
 
     def _equal_limits(self, study: Study, history: StudyHistory, found: Shortlist) -> list[Trial]:
         """Off at the running requests that the recommended setting leaves, where some level asks for more."""
@@ -91,8 +91,9 @@ class StagedPlanner:
         """Which limit the trial would break, or ""."""
         if history.launches >= self.budget.max_launches:
             return f"{history.launches} launches were allowed and made"
-        spent_s, cost_s = _downtime_s(history.outcomes), _expected_s(trial, history)
-        if spent_s + cost_s > self.budget.max_downtime_s:
+        spent_s, cost_s = downtime_s(history.outcomes), _expected_s(trial, history)
+        proven = num_launches(o for o in history.outcomes if not o.trial.is_of_search)
+        if proven >= self.budget.min_launches and spent_s + cost_s > self.budget.max_downtime_s:
             return (
                 f"about {cost_s:.0f} s would go beyond the {self.budget.max_downtime_s:.0f} s allowed, "
                 f"{spent_s:.0f} s are spent"
@@ -104,7 +105,7 @@ def finalists_of(found: Shortlist, proof: ProofRule) -> tuple[SpecConfig, ...]:
     """The recommended setting first, then rivals: one in a single round, the others too in more."""
     if found.recommended is None:
         return ()
-    most = 2 if proof.rounds <= 1 else _MOST_FINALISTS
+    most = 2 if _rounds(proof) <= 1 else _MOST_FINALISTS
     return (found.recommended, *found.rivals)[:most]
 
 
@@ -132,13 +133,17 @@ def _confirm(study: Study, config: SpecConfig, finalists: Sequence[SpecConfig], 
     return _trial(config, "confirm", (*cells, *_ramp(study)) if has_ramp else cells)
 
 
-def _schedules(study: Study, finalists: Sequence[SpecConfig], schedule: Schedule) -> list[Trial]:
-    """The schedule, once a round."""
-    method = next(config.method for config in finalists if not config.is_off)
-    trial = _trial(
-        SpecConfig.chain(method, schedule.max_steps), "schedule", (*_fresh(study, set()), *_ramp(study))
-    )
-    return [replace(trial, schedule=schedule)] * max(study.proof.rounds, 1)
+def _schedules(study: Study, found: Shortlist) -> list[Trial]:
+    """The schedule, once a round; none where there is nothing to schedule."""
+    if found.schedule is None or found.schedule_config is None:
+        return []
+    trial = _trial(found.schedule_config, "schedule", (*_fresh(study, set()), *_ramp(study)))
+    return [replace(trial, schedule=found.schedule)] * _rounds(study.proof)
+
+
+def _rounds(proof: ProofRule) -> int:
+    """Rounds asked for; a schedule needs one, so that there is something to set it against."""
+    return max(proof.rounds, 1) if proof.has_schedule else proof.rounds
 
 
 def _fresh(study: Study, between: set[int]) -> tuple[PlannedCell, ...]:
@@ -179,15 +184,6 @@ def _capacity(outcomes: Sequence[TrialOutcome], config: SpecConfig) -> int | Non
 
 def _next_id(history: StudyHistory) -> TrialId:
     return TrialId(max((outcome.trial.id for outcome in history.outcomes), default=0) + 1)
-
-
-def _downtime_s(outcomes: Sequence[TrialOutcome]) -> float:
-    """Seconds of launching and measuring so far."""
-    return sum(
-        (outcome.launch_s or 0.0) + sum(level.wall_s for level in outcome.levels)
-        for outcome in outcomes
-        if isinstance(outcome, Completed | Failed | Void)
-    )
 
 
 def _expected_s(trial: Trial, history: StudyHistory) -> float:

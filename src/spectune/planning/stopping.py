@@ -1,7 +1,7 @@
 """When to stop: the answer is certain enough, or the budget is spent. The reason is printed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,11 +21,31 @@ class Budget:
         tolerance: share of speed that may be lost against the best.
         max_launches: launches at most.
         max_downtime_s: seconds of restarting and measuring at most.
+        min_launches: launches that the seconds do not cut off; the number of launches still may.
     """
 
     tolerance: float = DEFAULT_TOLERANCE
     max_launches: float = float("inf")
     max_downtime_s: float = float("inf")
+    min_launches: int = 0
+
+    def has_room(self, launches: float, downtime_s: float) -> bool:
+        """Whether another launch may be made after so many that took so long."""
+        has_time = downtime_s < self.max_downtime_s or launches < self.min_launches
+        return launches < self.max_launches and has_time
+
+    def without(self, launches: int, downtime_s: float) -> "Budget":
+        """What is left beside so many launches that took so long."""
+        return replace(
+            self,
+            max_launches=max(self.max_launches - launches, 0),
+            max_downtime_s=max(self.max_downtime_s - downtime_s, 0.0),
+        )
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a search may end before it is certain; each launch then measures every level."""
+        return self.max_launches < float("inf") or self.max_downtime_s < float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +116,7 @@ def reason_to_stop(goals: Sequence[OpenGoal], budget: Budget, launches: int, dow
         )
     if launches >= budget.max_launches:
         return f"{launches} launches were allowed and made; {bound}"
-    if downtime_s >= budget.max_downtime_s:
+    if not budget.has_room(launches, downtime_s):
         return f"{budget.max_downtime_s:.0f} s of downtime were allowed and used; {bound}"
     if not any(g.rivals for g in goals):
         return f"every setting was measured; {bound}"

@@ -21,7 +21,9 @@ predicted floor is rough there until the setting itself is measured.
 import math
 from collections.abc import Sequence
 
+from spectune.domain.mix import level_weights
 from spectune.domain.study import ProofRule, Study
+from spectune.metrics.quantiles import stand_in
 from spectune.metrics.summary import LevelSummary
 from spectune.planning.goals import Choice, Goal, per_level
 from spectune.planning.history_evidence import Lesson
@@ -37,18 +39,8 @@ def goals_of(study: Study, lessons: Sequence[Lesson]) -> tuple[Goal, ...]:
             Goal(name=g.name, weights=g.weights, floors=_of_levels(floors, g.concurrency))
             for g in per_level(study.concurrency)
         )
-    weights = _on_levels(study.proof.mix, study.concurrency)
-    levels = tuple(level for level, _ in weights)
-    return (Goal(name="the mix", weights=weights, floors=_of_levels(floors, levels)),)
-
-
-def _on_levels(mix: Sequence[tuple[int, float]], levels: Sequence[int]) -> tuple[tuple[int, float], ...]:
-    """The mix on measured levels: each share goes to the nearest one in log concurrency."""
-    shares: dict[int, float] = {}
-    for wanted, share in mix:
-        nearest = min(levels, key=lambda level: (abs(math.log(level / wanted)), level))
-        shares[nearest] = shares.get(nearest, 0.0) + share
-    return tuple(sorted(shares.items()))
+    weights = level_weights(study.proof.mix, study.concurrency)
+    return (Goal(name="the mix", weights=tuple(weights.items()), floors=_of_levels(floors, tuple(weights))),)
 
 
 def _of_levels(
@@ -86,8 +78,8 @@ def _scales(lessons: Sequence[Lesson], name: str) -> list[_Scale]:
 
 
 def latency_of(summary: LevelSummary, name: str) -> float | None:
-    """The quantile that a limit such as "ttft_p99" names, seconds; p90 where too few requests bear a p99."""
+    """The quantile that a limit such as "ttft_p99" is judged by, seconds (metrics/quantiles.stand_in)."""
     metric, _, quantile = name.partition("_")
     found = {"ttft": summary.ttft_s, "tpot": summary.tpot_s, "e2e": summary.e2e_s}[metric]
-    value = {"p50": found.p50, "p90": found.p90, "p99": found.p99}[quantile]
-    return found.p90 if value is None else value
+    judged = stand_in(found, quantile)
+    return None if judged is None else judged[1]

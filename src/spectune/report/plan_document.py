@@ -10,6 +10,7 @@ from spectune.report import numbers
 from spectune.report.document import Document, Items, Paragraph, Section
 
 PLAN_SCHEMA = "spectune.plan/1"
+FINALISTS_OF_ONE_ROUND, MOST_FINALISTS = 2, 4  # as `planning.staged` takes them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class StudyPlan:
     Attributes:
         study: the question.
         settings: in the order they would be tried.
-        min_launches: fewest launches the search can do with, failures aside.
+        min_launches: fewest launches the search can do with, proofs, limits and failures aside.
         notes: what the user should know.
     """
 
@@ -44,9 +45,41 @@ class StudyPlan:
     notes: tuple[str, ...] = ()
 
     @property
+    def num_searched(self) -> int:
+        """Most settings of the search: with every lever where the model searches, and the tree it probes."""
+        feasible = sum(not setting.obstacle for setting in self.settings)
+        if self.study.search.kind == "grid" or not feasible:
+            return feasible
+        is_probed = self.study.space.probe_topk is not None and self.study.space.topk == 1
+        return feasible * len(self.study.space.levers) + is_probed
+
+    @property
+    def fewest_launches(self) -> int:
+        """Search and proof where one setting is ahead of all others."""
+        proving = self.study.proof.rounds if self.num_searched else 0
+        return self._within_limit(self.min_launches + proving)
+
+    @property
     def max_launches(self) -> int:
-        """Most launches."""
-        return sum(not setting.obstacle for setting in self.settings)
+        """Search and proof, everything that may be launched, once; failures and repeats aside."""
+        if not self.num_searched:
+            return 0
+        proof = self.study.proof
+        finalists = min(MOST_FINALISTS if proof.rounds > 1 else FINALISTS_OF_ONE_ROUND, self.num_searched)
+        schedules = max(proof.rounds, 1) if proof.has_schedule else 0
+        proving = proof.rounds * finalists + schedules + proof.has_equal_limits
+        return self._within_limit(self.num_searched + proving)
+
+    @property
+    def launches_text(self) -> str:
+        """Both, for the user: "3 to 8 launches"."""
+        fewest, most = self.fewest_launches, self.max_launches
+        span = str(most) if fewest == most else f"{fewest} to {most}"
+        return f"{span} launch{'' if most == 1 else 'es'}"
+
+    def _within_limit(self, launches: int) -> int:
+        limit = self.study.search.max_launches
+        return launches if limit is None else min(launches, limit)
 
     @property
     def expected_s(self) -> float | None:
@@ -106,7 +139,7 @@ def render_plan_json(plan: StudyPlan) -> str:
             }
             for setting in plan.settings
         ],
-        "launches": {"min": plan.min_launches, "max": plan.max_launches},
+        "launches": {"min": plan.fewest_launches, "max": plan.max_launches},
         "budget_s": plan.study.budget_s,
         "expected_s": plan.expected_s,
     }
@@ -114,12 +147,11 @@ def render_plan_json(plan: StudyPlan) -> str:
 
 
 def _effort(plan: StudyPlan) -> str:
-    fewest, most = plan.min_launches, plan.max_launches
-    launches = str(most) if fewest == most else f"{fewest} to {most}"
+    fewest, most = plan.fewest_launches, plan.max_launches
     if plan.study.budget_s is None or plan.expected_s is None:
-        return f"{launches} launches; measuring time without a limit."
+        return f"{plan.launches_text}; measuring time without a limit."
     shortest = plan.expected_s * fewest / most if most else 0.0
-    return f"{launches} launches; {_span(shortest, plan.expected_s)} in all, launches included."
+    return f"{plan.launches_text}; {_span(shortest, plan.expected_s)} in all, launches included."
 
 
 def _span(shortest_s: float, longest_s: float) -> str:

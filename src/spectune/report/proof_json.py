@@ -54,6 +54,7 @@ def confirmation_json(found: Confirmation) -> dict[str, Json]:
     return {
         "verdict": found.verdict,
         "launches": found.launches,
+        "failure": found.failure,
         **_difference("over_off", found.over_off),
         "rival": None if found.rival is None else config_json(found.rival),
         **_difference("over_rival", found.over_rival),
@@ -157,6 +158,8 @@ def _mix(chosen: Recommendation, schedule: ScheduleAnswer | None) -> dict[str, J
                 "low_s": check.interval_s[0],
                 "high_s": check.interval_s[1],
                 "kept": check.is_kept,
+                "judged_by": check.judged_by,
+                "told": check.is_told,
             }
             for check in chosen.limits
         ],

@@ -1,6 +1,7 @@
 """Parts of a study's page that tell how sure it is: both baselines, changes, schedule, proof."""
 
 from spectune.analysis.answers import ArmAnswer, ArmLevel, StudyAnswers
+from spectune.analysis.baselines import Baselines
 from spectune.analysis.comparison import SpeedDifference
 from spectune.analysis.crossover import BreakEven, Crossover
 from spectune.analysis.levers import LeverAnswer
@@ -47,12 +48,22 @@ def speedup_section(answers: StudyAnswers) -> Section | None:
     own, equal = answers.baselines.own_capacity, answers.baselines.equal_limits
     if limited:
         note = f"÷ off at its own capacity (trial {own}) / ÷ off at equal limits (trial {equal})."
+        note += _whose_limit(answers.baselines)
     elif equal is not None:
         note = f"÷ off (trial {own}): no setting's capacity binds at any level, so its limits are equal."
     else:
         note = f"÷ off at its own capacity (trial {own}); off at equal limits was not measured."
     head = ("setting", *(f"at {level}" for level in levels))
     return Section(title="Speedup over off", blocks=(Table(head=head, rows=rows), Paragraph(text=note)))
+
+
+def _whose_limit(found: Baselines) -> str:
+    """Which setting's limit the limited off has, and what is not set against it."""
+    if found.limit is None:
+        return " How many requests that one runs at once is not known, so nothing is set against it."
+    labels = numbers.listing([config.label for config in found.limit_of])
+    whose = f", the limit of {labels}" if labels else ""
+    return f" That one runs {found.limit} at once{whose}; what runs more is not set against it."
 
 
 def _label(answers: StudyAnswers, arm: ArmAnswer) -> str:

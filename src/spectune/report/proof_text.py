@@ -9,6 +9,7 @@ from spectune.analysis.lossless import Lossless
 from spectune.analysis.noise import Noise
 from spectune.analysis.recommendation import Recommendation
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleLevel
+from spectune.metrics.quantiles import MIN_VALUES_FOR_P99
 from spectune.report import numbers
 
 _WIDE = 3.0  # an interval whose ends are this many times apart tells nothing
@@ -33,7 +34,12 @@ def confirmation_text(found: Recommendation) -> str:
     """Whether fresh prompts and a fresh launch said the same."""
     confirmation, label = found.confirmation, found.config.label
     if confirmation.verdict == "not measured again":
-        return f"not measured again: {label} was not launched again on fresh prompts"
+        text = f"not measured again: {label} was not launched again on fresh prompts"
+        if confirmation.failure:
+            text = (
+                f"not measured again: the fresh launch of {label} failed: {confirmation.failure.rstrip('.')}"
+            )
+        return text + _overturned(found)
     launches = "a fresh launch" if confirmation.launches == 1 else f"{confirmation.launches} fresh launches"
     text = f"{confirmation.verdict} on fresh prompts by {launches}"
     over = "over the mix" if found.mix.is_asked else "over the levels"
@@ -44,9 +50,15 @@ def confirmation_text(found: Recommendation) -> str:
     rival = confirmation.rival
     if confirmation.verdict == "not confirmed" and rival is not None and confirmation.over_rival is not None:
         text += f"; {rival.label} was faster there, {numbers.ratio(1 / confirmation.over_rival.ratio)} of it"
-    if found.instead_of is not None:
-        text += f"; the search alone would have said {found.instead_of.label}, fresh prompts overturned it"
-    return text
+    return text + _overturned(found)
+
+
+def _overturned(found: Recommendation) -> str:
+    if found.instead_of is None:
+        return ""
+    if found.confirmation.verdict == "not measured again":
+        return f"; the search alone would have said {found.instead_of.label}"
+    return f"; the search alone would have said {found.instead_of.label}, fresh prompts overturned it"
 
 
 def fresh_text(found: Recommendation) -> str:
@@ -64,15 +76,12 @@ def schedule_why(found: ScheduleAnswer) -> str:
     """Why the schedule's verdict is what it is."""
     best = found.best_fixed.label
     if not found.measured:
+        if found.is_started:
+            return found.failure or "its server was started, but no level that counts was measured"
         return found.failure or "no server was started with it"
     if found.loss is not None:
-        level = found.loss.level
-        place = (
-            f"on the load up to {level.concurrency} and down" if level.is_ramp else f"at {level.concurrency}"
-        )
-        return f"it is slower than {found.loss.to.label} {place}: " + difference_text(
-            found.loss.difference, found.loss.to.label
-        )
+        slower = f"it is slower than {found.loss.to.label} {_place(found.loss.level)}: "
+        return slower + difference_text(found.loss.difference, found.loss.to.label)
     if found.mean_gain is None:
         return f"it was not measured beside {best} at every level"
     gain = f"over the levels it is {difference_text(found.mean_gain, best)}"
@@ -150,15 +159,26 @@ def limits_text(found: Recommendation) -> str:
         if not check.is_kept:
             broken.setdefault(check.config.label, _limit(check))
     text = "every setting keeps the latency limits"
+    if not all(check.is_told for check in found.limits):
+        text = "no setting is seen to break a latency limit"
     if broken:
         listed = numbers.listing([f"{label} ({place})" for label, place in broken.items()])
         text = f"out for a latency limit: {listed}"
     if not found.keeps_limits:
         text += "; no setting keeps them all, so the fastest is named"
-    unsure = any(c.config == found.config and not c.is_certain for c in found.limits)
-    if found.keeps_limits and unsure:
-        text += f"; that {found.config.label} keeps them is not certain with so few requests"
-    return text
+    return text + _doubt(found) if found.keeps_limits else text
+
+
+def _doubt(found: Recommendation) -> str:
+    """What is not sure of the recommended setting's limits, all of which it seems to keep."""
+    label, own = found.config.label, [check for check in found.limits if check.config == found.config]
+    untold = [f"{check.name.replace('_', ' ')} at {check.concurrency}" for check in own if not check.is_told]
+    if untold:
+        told = f"cannot be told from fewer than {MIN_VALUES_FOR_P99} requests: their p90 does"
+        return f"; whether {label} keeps {numbers.listing(untold)} {told}"
+    if not all(check.is_certain for check in own):
+        return f"; that {label} keeps them is not certain with so few requests"
+    return ""
 
 
 def caveat_text(found: Caveat) -> str:
@@ -198,7 +218,7 @@ def _place(level: ScheduleLevel) -> str:
 
 
 def _limit(check: LimitCheck) -> str:
-    name = check.name.replace("_", " ")
+    name = f"{check.name.partition('_')[0]} {check.judged_by}"
     return f"{name} {numbers.milliseconds(check.value_s)} ms at {check.concurrency}"
 
 

@@ -271,7 +271,8 @@ def _trouble_section(answers: StudyAnswers) -> Section | None:
 def _recommendation_section(answers: StudyAnswers) -> Section:
     found = answers.recommendation
     if found is None:
-        text = "None: no setting was measured at every level."
+        of = " of the mix" if answers.study.proof.mix else ""
+        text = f"None: no setting was measured at every level{of}."
         return Section(title="Recommendation", blocks=(Paragraph(text=text),))
     title = f"Recommendation: {found.config.label}"
     levels = () if found.config.is_off else tuple(level_sentences(found).values())
@@ -301,7 +302,11 @@ def _pasteable(arguments: tuple[str, ...]) -> str:
 def _cost_section(answers: StudyAnswers) -> Section:
     cost = answers.cost
     launches = f"{cost.launches} launch" + ("" if cost.launches == 1 else "es")
-    text = f"{launches}, {numbers.duration(cost.wall_s)}; no running service was stopped. "
+    service = answers.study.service
+    away = "no running service was stopped"
+    if service:
+        away = f"{service} was away for about {numbers.duration(cost.downtime_s)}"
+    text = f"{launches}, {numbers.duration(cost.wall_s)}; {away}. "
     if answers.finished:
         text += f"The search ended because {answers.finished}. Again from the raw records: "
         text += f"`spectune show {answers.study.id}`."

@@ -182,14 +182,15 @@ def _read_unfinished(connection: sqlite3.Connection, study_id: str) -> tuple[Unf
         (study_id, study_id),
     ).fetchall()
     newest = {trial_id: facts for trial_id, *facts in stored}
+    first = {trial_id: trial for trial_id, trial, *_ in reversed(stored)}  # later: its missing cells
     return tuple(
         UnfinishedTrial(
-            trial=from_json(Trial, trial),
+            trial=from_json(Trial, first[trial_id]),
             effective=None if ready is None else from_json(EffectiveSettings, ready),
             launch_s=launch_s,
             levels=_read_levels(connection, study_id, trial_id),
         )
-        for trial_id, (trial, ready, launch_s) in newest.items()
+        for trial_id, (_, ready, launch_s) in newest.items()
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from spectune.domain.schedule import Schedule
-from spectune.domain.study import StudyHistory
+from spectune.domain.study import ProofRule, StudyHistory
 from spectune.domain.trial import Completed
 from spectune.testing.study_values import (
     make_completed,
@@ -45,7 +45,8 @@ def proved_study(*, schedule: Mapping[int, float] | None = None, ramp: float = 6
         _levered(make_completed(8, 0, {1: 100, 4: 330, 16: 890, 32: 920})),
         _scheduled(_with_ramp(make_confirmed(9, 3, _fresh(speeds), {}), ramp)),
     )
-    return make_history(make_study(concurrency=LEVELS), outcomes)
+    proof = ProofRule(rounds=1, refine=3, has_schedule=True, has_equal_limits=True, is_lossless=True)
+    return make_history(replace(make_study(concurrency=LEVELS), proof=proof), outcomes)
 
 
 def _fresh(speeds: Mapping[int, float]) -> dict[int, float]:

@@ -65,6 +65,7 @@ _CI = (Pair(_NUMBER), None)
 _CONFIRMATION = {
     "verdict": Text(("confirmed", "not confirmed", "not measured again")),
     "launches": int,
+    "failure": str,
     "over_off": _MAYBE,
     "over_off_ci": _CI,
     "rival": (CONFIG, None),
@@ -143,6 +144,8 @@ _MIX = {
             "low_s": _MAYBE,
             "high_s": _MAYBE,
             "kept": bool,
+            "judged_by": Text(("p50", "p90", "p99")),
+            "told": bool,
         }
     ],
     "keeps_limits": bool,

@@ -14,6 +14,7 @@ _GAUGES = (
     "llamacpp:requests_processing", "llamacpp:requests_deferred",
 )  # fmt: skip
 _POLL_S = 0.25
+MOST_REQUESTS = 1_000_000  # a gauge that says more, or less than none, is not believed
 METRICS = HttpRequest(method="GET", path="/metrics")
 
 
@@ -48,4 +49,6 @@ def _gauges(ask: Callable[[HttpRequest], str], names: Sequence[str]) -> int | No
     except (ProtocolError, ServerUnreachable):
         return None
     values = [value for name in names if (value := total(samples, name)) is not None]
-    return int(sum(values)) if values else None
+    if not values or not all(0 <= value <= MOST_REQUESTS for value in values):
+        return None
+    return int(sum(values))

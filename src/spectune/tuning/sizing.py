@@ -78,6 +78,11 @@ def size_levels(
     )
 
 
+def least_prompts(concurrency: Sequence[int]) -> int:
+    """The fewest prompts with which every level can be measured: two waves and one to warm up."""
+    return sum(MIN_WAVES * level + 1 for level in concurrency)
+
+
 @dataclass(frozen=True, slots=True)
 class _Level:
     concurrency: int

@@ -51,8 +51,10 @@ def _plan(pool: PromptPool, size: LevelSize, part: Part, used: int) -> LoadPlan:
     least = min(_LEAST_WAVES * size.concurrency, size.num_requests)
     if left >= least:
         size = replace(size, num_requests=min(size.num_requests, left))
-    else:  # the prompts are used up: begin again
+    else:  # the prompts are used up: begin again, with no more than there are
         used %= count
+        num_warmup = min(size.num_warmup, max(count - size.num_requests, 1))
+        size = replace(size, num_warmup=num_warmup, num_requests=min(size.num_requests, count - num_warmup))
         pool = replace(pool, prompts=prompts[used:] + prompts[:used])
         used = 0
     (plan,) = plan_levels(pool, [size], skip=used)
@@ -66,7 +68,8 @@ def _ramp(pool: PromptPool, plans: Sequence[LoadPlan], cell: PlannedCell, used: 
     foot, top = max(_FOOT_REQUESTS, 2 * lowest), _PEAK_WAVES * peak
     size = LevelSize(concurrency=peak, num_requests=2 * foot + top, num_warmup=peak, spread_s=0.0)
     plan = _plan(pool, size, "ramp", used)
-    top = max(len(plan.requests) - 2 * foot, peak)
+    foot = min(foot, max((len(plan.requests) - peak) // 2, 1))
+    top = len(plan.requests) - 2 * foot
     return replace(plan, ramp=((0, min(lowest, peak)), (foot, peak), (foot + top, min(lowest, peak))))
 
 

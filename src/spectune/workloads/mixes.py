@@ -22,8 +22,12 @@ MIXES: Mapping[str, Mix] = {
     "chat": ((1, 0.1), (4, 0.3), (8, 0.3), (16, 0.2), (32, 0.1)),
     "batch": ((16, 0.2), (32, 0.8)),
 }
-_LEVEL = re.compile(r"([0-9]{1,7}):([0-9]*\.?[0-9]+)%?")
-_LIMIT = re.compile(r"((?:ttft|tpot|e2e)_p(?:50|90|99))=([0-9]*\.?[0-9]+)(ms|s)")
+_LEAST_SHARE = 0.001
+_LONGEST_FIELD = 2**27  # bytes; request logs hold prompts
+_MOST = 1_000_000  # requests in flight
+_FARTHEST_S = 1e12  # beyond any clock, in milliseconds too
+_LEVEL = re.compile(r"([0-9]{1,7}):([0-9]{0,9}\.?[0-9]{1,9})%?")
+_LIMIT = re.compile(r"((?:ttft|tpot|e2e)_p(?:50|90|99))=([0-9]{0,9}\.?[0-9]{1,9})(ms|s)")
 _STARTS = ("start_s", "start", "sent_at_s", "started_at")
 _ENDS = ("end_s", "end", "ended_at_s", "ended_at")
 
@@ -44,15 +48,20 @@ def read_mix(text: str) -> Mix | None:
     if len(pairs) != len(found):
         return None
     levels = [level for level, _ in pairs]
-    if min(levels) < 1 or len(set(levels)) != len(levels) or min(share for _, share in pairs) <= 0:
-        raise ConfigError(f"--mix: `each level >= 1, once, with a share > 0` must hold, got {text!r:.80}.")
+    is_apart = len(set(levels)) == len(levels)
+    if not is_apart or min(levels) < 1 or max(levels) > _MOST or min(share for _, share in pairs) <= 0:
+        raise ConfigError(
+            f"--mix: `each level from 1 to {_MOST}, once, with a share > 0` must hold, got {text!r:.80}."
+        )
     return as_shares(dict(pairs))
 
 
 def as_shares(weights: Mapping[int, float]) -> Mix:
-    """Weights by level as shares that sum to 1, ascending in level."""
-    total = sum(weights.values())
-    return tuple((level, round(weights[level] / total, 6)) for level in sorted(weights))
+    """Weights by level as shares that sum to 1, ascending; below one in a thousand they are left out."""
+    least = _LEAST_SHARE * sum(weights.values())
+    kept = {level: weight for level, weight in weights.items() if weight >= least}
+    total = sum(kept.values())
+    return tuple((level, round(kept[level] / total, 6)) for level in sorted(kept))
 
 
 def mix_of_counts(counts: Iterable[int]) -> Mix:
@@ -123,19 +132,27 @@ def _nearest_power(count: int) -> int:
 
 def _rows(text: str, name: str) -> Sequence[Mapping[str, object]]:
     if not text.lstrip().startswith("{"):
-        return list(csv.DictReader(io.StringIO(text)))
+        return _table(text, name)
     rows: list[Mapping[str, object]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # a prompt may hold other line separators
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise ConfigError(f"--mix {name}: `line {number} is JSON` must hold, it is not.") from exc
         if not isinstance(row, dict):
             raise ConfigError(f"--mix {name}: `line {number} is a JSON object` must hold, it is not.")
         rows.append(row)
     return rows
+
+
+def _table(text: str, name: str) -> Sequence[Mapping[str, object]]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        return list(csv.DictReader(io.StringIO(text)))
+    except csv.Error as exc:
+        raise ConfigError(f"--mix {name}: `the log is CSV or JSON lines` must hold, got: {exc}.") from exc
 
 
 def _span(row: Mapping[str, object], name: str, number: int) -> tuple[float, float]:
@@ -146,7 +163,7 @@ def _span(row: Mapping[str, object], name: str, number: int) -> tuple[float, flo
         span = float(str(start)), float(str(end))
     except ValueError:
         span = math.nan, math.nan
-    if not (math.isfinite(span[0]) and math.isfinite(span[1]) and span[0] <= span[1]):
+    if not (-_FARTHEST_S <= span[0] <= span[1] <= _FARTHEST_S):
         raise ConfigError(
             f"--mix {name}: `each request has a start and an end in seconds` ({' or '.join(_STARTS)}; "
             f"{' or '.join(_ENDS)}) must hold, request {number} has {start!r:.30} and {end!r:.30}."

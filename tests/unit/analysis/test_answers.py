@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from spectune.analysis.answers import answer
 from spectune.domain.trial import Completed, Failed, Infeasible, UnfinishedTrial, Void
 from spectune.testing.study_values import (
@@ -81,3 +83,14 @@ def test_engine_version_comes_from_the_first_server_that_got_ready() -> None:
 def test_cost_counts_launches_and_wall_time() -> None:
     cost = answer(make_history(STUDY, (make_completed(1, 0, {1: 100}),)), no_args).cost
     assert (cost.launches, cost.wall_s, cost.downtime_s) == (1, 123.4, 0.0)
+
+
+def test_a_borrowed_service_was_away_while_servers_were_launched_and_measured() -> None:
+    done, failed = make_completed(1, 0, {1: 100}), make_failed(2, 1)
+    void = Void(
+        trial=make_trial(3, 2), reason="runs 0 steps", effective=done.effective, launch_s=2.0, levels=()
+    )
+    borrowed = make_history(replace(STUDY, service="unit llm.service on gpu1"), (done, failed, void))
+    cut_off = UnfinishedTrial(trial=make_trial(4, 3), effective=None, launch_s=4.0, levels=())
+    cost = answer(replace(borrowed, unfinished=(cut_off,)), no_args).cost
+    assert cost.downtime_s == pytest.approx(1.5 + done.levels[0].wall_s + 2.0 + 4.0)

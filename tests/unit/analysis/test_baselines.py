@@ -53,7 +53,30 @@ def test_off_with_a_lever_is_the_baseline_at_equal_limits() -> None:
     found, fit = find_baselines(history, [EAGLE_2.config]), fit_study(history).levels[8]
     assert (found.equal_limits, found.own_capacity) == (TrialId(3), TrialId(1))
     assert found.speedups(fit, EAGLE_2) == pytest.approx((0.75, 1.5), rel=0.01)
-    assert found.speedups(fit, OFF_ARM) == pytest.approx((1.0, 2.0), rel=0.01)
+    assert found.speedups(fit, OFF_ARM) == (1.0, None)
+    assert (found.limit, found.limit_of) == (4, (EAGLE_2.config,))
+
+
+def test_limits_are_equal_only_for_arms_that_run_no_more_at_once() -> None:
+    history = study_of(
+        make_completed(1, 0, {1: 100, 8: 400}),
+        capped(make_completed(2, 2, {1: 150, 8: 300}), 4),
+        capped(make_completed(3, 1, {1: 140, 8: 450}), 8),
+        capped(make_completed(4, 3, {1: 150, 8: 300}), None),
+        limited_off(5, {1: 100, 8: 200}),
+    )
+    found, fit = find_baselines(history, [EAGLE_2.config]), fit_study(history).levels[8]
+    eagle_1, eagle_3 = (Arm(config=SpecConfig.chain("eagle", k)) for k in (1, 3))
+    assert found.speedups(fit, EAGLE_2)[1] == pytest.approx(1.5, rel=0.01)
+    assert found.speedups(fit, eagle_1)[1] is None
+    assert found.speedups(fit, eagle_3)[1] is None  # what it runs at once is not known
+
+
+def test_off_has_no_speedup_at_equal_limits_over_itself() -> None:
+    history = study_of(make_completed(1, 0, {1: 100, 8: 400}), make_completed(2, 2, {1: 150, 8: 500}))
+    found, fit = find_baselines(history, [EAGLE_2.config]), fit_study(history).levels[1]
+    assert found.speedups(fit, OFF_ARM) == (1.0, None)
+    assert found.speedups(fit, EAGLE_2) == pytest.approx((1.5, 1.5), rel=0.01)
 
 
 def test_nothing_measured_has_no_baseline() -> None:

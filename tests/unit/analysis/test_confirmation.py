@@ -1,10 +1,18 @@
+from dataclasses import replace
+
 import pytest
 
 from spectune.analysis.answers import answer
 from spectune.analysis.recommendation import Recommendation
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.domain.trial import Completed
-from spectune.testing.study_values import make_completed, make_confirmed, make_history, make_study
+from spectune.domain.trial import Completed, Failed
+from spectune.testing.study_values import (
+    make_completed,
+    make_confirmed,
+    make_failed,
+    make_history,
+    make_study,
+)
 
 EAGLE_1, EAGLE_2 = (SpecConfig.chain("eagle", k) for k in (1, 2))
 SEARCH = (
@@ -14,7 +22,7 @@ SEARCH = (
 )
 
 
-def recommend(*later: Completed) -> Recommendation:
+def recommend(*later: Completed | Failed) -> Recommendation:
     found = answer(make_history(make_study(), (*SEARCH, *later)), lambda _: ()).recommendation
     assert found is not None
     return found
@@ -60,9 +68,28 @@ def test_speculation_that_is_no_faster_than_off_on_fresh_prompts_is_not_confirme
     assert found.confirmation.verdict == "not confirmed"
 
 
-def test_a_setting_that_was_not_measured_again_is_not_recommended_over_those_that_were() -> None:
+def test_a_choice_of_the_search_that_was_not_measured_again_stays() -> None:
     found = recommend(make_confirmed(4, 1, {1: 178, 8: 600}, {}), make_confirmed(5, 0, {1: 100, 8: 400}, {}))
-    assert (found.config, found.instead_of) == (EAGLE_1, EAGLE_2)
+    assert (found.config, found.instead_of) == (EAGLE_2, None)
+    assert (found.confirmation.verdict, found.confirmation.failure) == ("not measured again", "")
+
+
+def test_a_fresh_launch_of_the_choice_that_failed_does_not_turn_the_answer_to_off() -> None:
+    failed = make_failed(4, 2)
+    lost = replace(failed, trial=replace(failed.trial, role="confirm"))
+    found = recommend(lost, make_confirmed(5, 0, {1: 100, 8: 400}, {8: 400}))
+    assert (found.config, found.instead_of) == (EAGLE_2, None)
+    assert found.confirmation.verdict == "not measured again"
+    assert found.confirmation.failure.startswith("out of memory: the server ran out of memory")
+
+
+def test_a_rival_that_lacks_a_fresh_level_is_not_recommended_over_those_that_have_all() -> None:
+    found = recommend(
+        make_confirmed(4, 2, {1: 100, 8: 420}, {8: 425}),
+        make_confirmed(5, 1, {1: 178}, {}),
+        make_confirmed(6, 0, {1: 100, 8: 400}, {8: 400}),
+    )
+    assert found.config != EAGLE_1
 
 
 def test_off_is_confirmed_beside_the_best_speculation() -> None:

@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from spectune.analysis.latency_limits import check_limits, quantile_interval
+from spectune.analysis.launches import Arm
 from spectune.analysis.study_fit import fit_study
-from spectune.testing.study_values import history_of
+from spectune.domain.spec_config import OFF
+from spectune.testing.study_values import history_of, make_completed, make_history, make_level, make_study
 
 
 def test_order_statistics_cover_the_quantile_about_as_often_as_they_say() -> None:
@@ -40,3 +44,24 @@ def test_a_limit_inside_the_interval_is_not_certain() -> None:
     fits = fit_study(history_of({0: {1: 100}})).levels
     (found,) = check_limits(fits, (("e2e_p50", 0.595),), {1: 1.0})
     assert not found.is_certain
+
+
+@pytest.mark.parametrize(("limit_s", "is_kept", "is_told"), [(0.7, False, True), (0.77, True, False)])
+def test_a_p99_of_few_requests_is_broken_by_their_p90_or_cannot_be_told(
+    limit_s: float, is_kept: bool, is_told: bool
+) -> None:
+    """60 requests at 100 tokens/s: p90 about 0.74 s, p99 about 0.79 s; the search judges alike."""
+    fits = fit_study(history_of({0: {1: 100}})).levels
+    (found,) = check_limits(fits, (("e2e_p99", limit_s),), {1: 1.0})
+    assert (found.is_kept, found.is_told, found.judged_by) == (is_kept, is_told, "p90")
+    summary = fits[1].summary(Arm(config=OFF))
+    assert summary.e2e_s.p99 is None
+    assert found.value_s == summary.e2e_s.p90
+
+
+def test_a_p99_of_200_requests_is_judged_by_itself() -> None:
+    study = make_study(concurrency=(1,))
+    done = make_completed(1, 0, {1: 100})
+    many = replace(done, levels=(make_level(1, 100, num_requests=200),))
+    (found,) = check_limits(fit_study(make_history(study, (many,))).levels, (("e2e_p99", 0.77),), {1: 1.0})
+    assert (found.is_kept, found.is_told, found.judged_by) == (False, True, "p99")

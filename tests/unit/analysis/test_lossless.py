@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from spectune.analysis.lossless import ENOUGH_TOKENS, Lossless, check_lossless
+from spectune.analysis.lossless import ENOUGH_TOKENS, Lossless, answer_lossless, check_lossless
 from spectune.analysis.study_fit import fit_study
 from spectune.domain.measurement import LevelMeasurement
 from spectune.domain.spec_config import SpecConfig
-from spectune.domain.study import StudyHistory
+from spectune.domain.study import NO_PROOF, ProofRule, StudyHistory
 from spectune.domain.trial import Completed
 from spectune.domain.workload import LoadPlan, PlannedRequest
 from spectune.testing.study_values import make_completed, make_confirmed, make_history, make_study
@@ -159,3 +159,19 @@ def _with_texts(completed: Completed, texts: tuple[str, ...]) -> Completed:
         for record, text in zip(level.records, texts, strict=True)
     )
     return replace(completed, levels=(replace(level, records=records),))
+
+
+@pytest.mark.parametrize(
+    ("proof", "verdict", "why"),
+    [
+        (ProofRule(rounds=1, is_lossless=True), "exact", ""),
+        (ProofRule(rounds=1), "not checked", "--no-check-lossless was given"),
+        (NO_PROOF, "not checked", "it was not asked for"),
+    ],
+    ids=["asked for", "declined", "an old study"],
+)
+def test_what_was_not_asked_for_is_not_checked(proof: ProofRule, verdict: str, why: str) -> None:
+    found = history(exact, exact, exact)
+    asked = replace(found, study=replace(found.study, proof=proof))
+    answer = answer_lossless(asked, fit_study(asked).measured)
+    assert (answer.verdict, answer.why) == (verdict, why)

@@ -99,3 +99,23 @@ def test_when_no_setting_keeps_the_limits_the_best_is_recommended_and_told() -> 
     found = recommend_for(MIXED, ProofRule(slo=(("e2e_p50", 0.001),)))
     assert found.config.num_steps == 1
     assert not found.keeps_limits
+
+
+def test_only_the_levels_of_a_narrow_mix_must_have_been_measured() -> None:
+    """The search measures levels with a weight only: the others must not be asked for."""
+    study = replace(make_study(concurrency=(1, 4, 16, 32)), proof=ProofRule(mix=((1, 0.6), (4, 0.4))))
+    outcomes = (make_completed(1, 0, {1: 100, 4: 380}), make_completed(2, 2, {1: 180, 4: 500}))
+    found = answer(make_history(study, outcomes), lambda _: ()).recommendation
+    assert found is not None
+    assert found.config.num_steps == 2
+    assert [level.concurrency for level in found.levels] == [1, 4]
+
+
+def test_a_mix_between_two_levels_needs_both() -> None:
+    study = replace(make_study(concurrency=(1, 4)), proof=ProofRule(mix=((2, 1.0),)))
+    both, one = make_completed(1, 0, {1: 100, 4: 380}), make_completed(2, 2, {1: 180})
+    found = answer(make_history(study, (both, one)), lambda _: ()).recommendation
+    assert found is not None
+    assert found.config == OFF
+    assert found.mix.weights == {1: 0.5, 4: 0.5}
+    assert answer(make_history(study, (one,)), lambda _: ()).recommendation is None

@@ -7,7 +7,7 @@ from spectune.analysis.answers import answer
 from spectune.analysis.schedule_answer import ScheduleAnswer
 from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.domain.trial import Completed, Failed, TrialOutcome
+from spectune.domain.trial import Completed, Failed, Infeasible, TrialOutcome
 from spectune.testing.study_values import (
     make_completed,
     make_confirmed,
@@ -96,6 +96,23 @@ def test_a_schedule_whose_server_failed_says_so() -> None:
 
 def test_a_schedule_without_a_level_of_the_others_is_not_measured() -> None:
     assert answer_of(*AGAIN, scheduled({1: 198})).verdict == "not measured"
+
+
+def test_a_suggested_schedule_is_exported_for_the_method_that_won() -> None:
+    ngram = replace(SEARCH[1].trial, config=SpecConfig.chain("ngram", 2))
+    history = make_history(make_study(concurrency=(1, 16)), (SEARCH[0], replace(SEARCH[1], trial=ngram)))
+    found = answer(history, lambda _: (), lambda config, _: {config.method: config.label}).schedule
+    assert found is not None
+    assert found.config == SpecConfig.chain("ngram", 2)
+    assert list(found.exported) == ["ngram"]
+
+
+def test_whether_a_server_was_started_with_it_is_known() -> None:
+    assert not answer_of(*AGAIN).is_started
+    trial = scheduled({}).trial
+    assert not answer_of(*AGAIN, Infeasible(trial=trial, reason="not for this engine")).is_started
+    started = answer_of(*AGAIN, scheduled({}))
+    assert (started.is_started, started.verdict) == (True, "not measured")
 
 
 def test_one_setting_everywhere_needs_no_schedule() -> None:

@@ -5,6 +5,7 @@ import pytest
 from spectune.analysis.shortlist import shortlist
 from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.domain.study import SearchSpace
 from spectune.domain.trial import Role, TrialId
 from spectune.testing.study_values import (
     history_of,
@@ -64,3 +65,17 @@ def test_what_is_launched_after_the_search_does_not_change_the_finalists(role: R
     later = replace(late, trial=replace(late.trial, id=TrialId(3), role=role))
     found = shortlist(replace(history, outcomes=(*history.outcomes, later)))
     assert (found.recommended, found.rivals) == (EAGLE_1, (OFF,))
+
+
+def test_the_schedules_chain_has_the_method_of_the_winners_not_the_studys_first() -> None:
+    study = replace(
+        make_study(concurrency=(1, 8)),
+        space=SearchSpace(method="eagle", num_steps=(0, 2), more_methods=("ngram",)),
+    )
+    ngram = make_completed(3, 2, {1: 250, 8: 500})
+    ngram = replace(ngram, trial=replace(ngram.trial, config=SpecConfig.chain("ngram", 2)))
+    outcomes = (make_completed(1, 0, {1: 100, 8: 800}), make_completed(2, 2, {1: 150, 8: 450}), ngram)
+    found = shortlist(make_history(study, outcomes))
+    assert found.schedule == Schedule.of((1, 2, 2), (3, None, 0))
+    assert found.schedule_config == SpecConfig.chain("ngram", 2)
+    assert shortlist(make_history(study, outcomes[:1])).schedule_config is None

@@ -22,6 +22,8 @@ def test_a_request_log_is_read(tmp_path: Path) -> None:
     log = tmp_path / "traffic.csv"
     log.write_text("start_s,end_s\n0,3\n2,3\n", encoding="utf-8")
     assert load_mix(str(log), FakeClock()) == ((1, 0.666667), (2, 0.333333))
+    log.write_text("start_s,end_s\n0,3\n2,3\n", encoding="utf-8-sig")
+    assert load_mix(str(log), FakeClock()) == ((1, 0.666667), (2, 0.333333))
     with pytest.raises(ConfigError, match="or a request log"):
         load_mix(str(tmp_path / "missing.csv"), FakeClock())
     log.write_bytes(b"\xff\xfe\x00")
@@ -56,10 +58,21 @@ def watch(address: str) -> tuple[tuple[int, float], ...]:
         return ()
 
 
-@pytest.mark.parametrize("address", ["https://localhost:1", "http://localhost", "http://localhost:99999"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://localhost:1",
+        "http://localhost",
+        "http://localhost:99999",
+        "http://[::1",
+        "http://ex ample:80",
+        "http://u:secret@localhost:80",
+    ],
+)
 def test_an_address_must_have_a_port(address: str) -> None:
-    with pytest.raises(ConfigError, match="http://HOST:PORT"):
+    with pytest.raises(ConfigError, match="http://HOST:PORT") as told:
         load_mix(address, FakeClock())
+    assert "secret" not in str(told.value)
 
 
 def test_a_server_that_does_not_answer_is_named() -> None:

@@ -21,7 +21,7 @@ STUDY = replace(
 def search_of(study: Study) -> Planner:
     planner = planner_of(study)
     assert isinstance(planner, MethodsPlanner)
-    return planner.search
+    return planner.search(0, 0.0)
 
 
 def test_every_method_has_its_launches() -> None:
@@ -38,6 +38,25 @@ def test_the_search_leaves_the_finalists_their_share_of_the_budget() -> None:
     assert isinstance(staged, StagedPlanner)
     assert staged.budget.max_downtime_s == 240.0
     assert staged.limit_flags(12) == "--max-running-requests 12"
+
+
+def test_launches_are_kept_for_the_finalists_too() -> None:
+    def most(launches: int) -> float:
+        search = search_of(replace(STUDY, search=SearchRule(kind="model", max_launches=launches)))
+        assert isinstance(search, ModelPlanner)
+        return search.budget.max_launches
+
+    assert [most(launches) for launches in (2, 3, 4, 5, 8)] == [2, 3, 3, 3, 6]
+
+
+def test_measuring_time_gives_way_to_the_fewest_launches_but_a_limit_on_downtime_does_not() -> None:
+    slow = search_of(replace(STUDY, budget_s=1.0))
+    assert isinstance(slow, ModelPlanner)
+    assert slow.budget.has_room(2, 600.0)
+    assert not slow.budget.has_room(3, 600.0)
+    limited = search_of(replace(STUDY, search=SearchRule(kind="model", max_downtime_s=60.0)))
+    assert isinstance(limited, ModelPlanner)
+    assert not limited.budget.has_room(1, 60.0)
 
 
 def test_without_proof_the_search_has_it_all() -> None:

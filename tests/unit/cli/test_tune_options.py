@@ -1,5 +1,6 @@
 import pytest
 
+from spectune.cli import tune_options
 from spectune.cli.tune_options import NEWEST, parse_tune_options
 from spectune.errors import ConfigError
 
@@ -59,6 +60,9 @@ def test_the_llama_cpp_door_has_levels_of_its_own() -> None:
         (["--engine", "llamacpp", "--", "spectune", "serve"], "--engine"),
         (["--model", "m.gguf"], "--model"),
         (["--resume", "x", "--engine", "llamacpp"], "--engine"),
+        (["--resume", "x", "--no-schedule"], "--schedule"),
+        (["--resume", "x", "--no-check-lossless"], "--check-lossless"),
+        (["--resume", "x", "--check-lossless"], "--check-lossless"),
     ],
 )
 def test_wrong_options_are_named(words: list[str], message: str) -> None:
@@ -122,3 +126,36 @@ def test_levers_are_kept_as_texts_and_belong_to_the_model_search() -> None:
     assert options.levers == ("--max-running-requests 24", "--max-running-requests 8")
     with pytest.raises(ConfigError, match="it belongs to --search model"):
         parse_tune_options([*words, "--search", "grid"])
+
+
+def test_switches_that_were_not_written_are_not_given() -> None:
+    assert parse_tune_options([]).given == frozenset()
+    assert parse_tune_options(["--no-schedule", "--yes"]).given == {"schedule", "yes"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--resume", "x"], "question it began with"),
+        (["--seed", "3", "--workload", "x.jsonl"], "--seed"),
+        (["--engine", "llamacpp", "--", "spectune", "serve"], "--engine"),
+        (["--slo", "ttft=1s"], "--slo"),
+    ],
+)
+def test_no_server_is_watched_for_a_mix_while_another_option_is_wrong(
+    words: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched: list[str] = []
+
+    def watch(text: str, clock: object) -> tuple[tuple[int, float], ...]:
+        del clock
+        watched.append(text)
+        return ((2, 1.0),)
+
+    monkeypatch.setattr(tune_options, "load_mix", watch)
+    with pytest.raises(ConfigError, match=message):
+        parse_tune_options(["--mix", "http://localhost:1", *words])
+    assert watched == []
+    options = parse_tune_options(["--mix", "http://localhost:1"])
+    assert (options.concurrency, options.proof.mix) == ((2,), ((2, 1.0),))
+    assert watched == ["http://localhost:1"]

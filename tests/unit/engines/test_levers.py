@@ -1,21 +1,21 @@
-from dataclasses import replace
-
 import pytest
 
 from spectune.domain.command import Command
-from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings, ReportedKey
+from spectune.engines.adapter import EngineAdapter
+from spectune.engines.embedded import EmbeddedAdapter
 from spectune.engines.levers import (
     LEVERS,
+    changing_flags,
     check_lever,
-    is_lossless,
     lever_differs,
     parse_lever,
     requested_keys,
-    suggested_levers,
 )
 from spectune.engines.llamacpp import LlamacppAdapter
 from spectune.engines.sglang import SglangAdapter
+from spectune.engines.vllm import VllmAdapter
 from spectune.errors import ConfigError
 
 
@@ -91,22 +91,12 @@ def test_an_engine_that_reports_no_argument_is_held_to_its_capacity() -> None:
     assert lever_differs("embedded", "--max-running-requests 24", reporting()) == ""  # its capacity
 
 
-def test_only_what_keeps_the_numbers_is_lossless() -> None:
-    assert is_lossless("sglang", "--max-running-requests 4")
-    assert is_lossless("sglang", "")
-    assert not is_lossless("sglang", "--mamba-ssm-dtype bfloat16")
-
-
-def test_the_real_cap_is_suggested_where_states_of_more_are_reserved() -> None:
-    recurrent = reporting(max_running_requests="48", max_mamba_cache_size="107")
-    assert suggested_levers("sglang", recurrent) == ("--max-running-requests 21",)
-    newer = replace(recurrent, engine_version="0.5.17")
-    assert suggested_levers("sglang", newer) == ()
-    replay = "--enable-linear-replayssm-spec"
-    assert suggested_levers("sglang", newer, help_text=f" {replay} ") == (replay,)
-    assert suggested_levers("sglang", reporting(max_running_requests="48")) == ()
-    assert suggested_levers("sglang", replace(recurrent, config=OFF)) == ()
-    assert suggested_levers("vllm", recurrent) == ()
+def test_a_lever_that_changes_the_numbers_is_known_by_its_flag() -> None:
+    text = "--max-running-requests 4 --mamba-ssm-dtype=bfloat16"
+    assert changing_flags("sglang", text) == ("--mamba-ssm-dtype",)
+    assert changing_flags("vllm", "--mamba-ssm-cache-dtype float16") == ("--mamba-ssm-cache-dtype",)
+    assert changing_flags("sglang", "--max-running-requests 4") == ()
+    assert changing_flags("sglang", "") == ()
 
 
 def test_switches_and_aliases_are_replaced_not_doubled() -> None:
@@ -119,6 +109,48 @@ def test_switches_and_aliases_are_replaced_not_doubled() -> None:
     assert LlamacppAdapter().with_flags(llama, ("--parallel", "2")).argv == (
         "llama-server", "-m", "m.gguf", "--parallel", "2",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("adapter", "command", "lever", "changed"),
+    [
+        (LlamacppAdapter(), "llama-server --parallel 8 -m m", "-np 2", "llama-server -m m --parallel 2"),
+        (LlamacppAdapter(), "llama-server -np 8 -m m", "--parallel 2", "llama-server -m m --parallel 2"),
+        (LlamacppAdapter(), "llama-server -c 1 -m m", "--ctx-size=4096", "llama-server -m m --ctx-size 4096"),
+        (
+            LlamacppAdapter(), "llama-server -m m -hfd a/b", "-md d.gguf",
+            "llama-server -m m --spec-draft-model d.gguf",
+        ),
+        (
+            LlamacppAdapter(), "llama-server -m m -md d.gguf", "-hfd a/b",
+            "llama-server -m m --spec-draft-hf a/b",
+        ),
+        (
+            SglangAdapter(), "sglang serve --max-running-requests=9 --x",
+            "--max-running-requests=4 --disable-radix-cache",
+            "sglang serve --x --max-running-requests 4 --disable-radix-cache",
+        ),
+        (
+            SglangAdapter(), "sglang serve --speculative-draft-model-path old --x",
+            "--speculative-draft-model=new", "sglang serve --x --speculative-draft-model-path new",
+        ),
+        (VllmAdapter(), "vllm serve m --max-num-seqs 9", "--max-num-seqs=4", "vllm serve m --max-num-seqs 4"),
+        (
+            EmbeddedAdapter(), "spectune serve --max-running-requests=9 --port 1", "--max-running-requests=4",
+            "spectune serve --port 1 --max-running-requests 4",
+        ),
+    ],
+)  # fmt: skip
+def test_however_a_lever_is_written_the_commands_own_flag_goes(
+    adapter: EngineAdapter, command: str, lever: str, changed: str
+) -> None:
+    words = tuple(lever.split())
+    assert adapter.with_flags(Command(argv=tuple(command.split())), words).argv == tuple(changed.split())
+
+
+def test_a_flag_that_is_no_lever_does_not_get_into_a_command() -> None:
+    with pytest.raises(ConfigError, match="must be pulled on vllm"):
+        VllmAdapter().with_flags(Command(argv=("vllm", "serve", "m")), ("--model", "x"))
 
 
 def test_every_lever_can_be_pulled() -> None:

@@ -1,5 +1,6 @@
 """A session on a container of the fake docker: what it asks of docker; the original always comes back."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ def rig(tmp_path: Path) -> Iterator[DockerRig]:
 def terms(timeout_s: float = 60.0) -> SessionTerms:
     return SessionTerms(
         kind="tune", study="s", ssh="", use_sudo=False, engine="embedded", before="",
-        orphan_timeout_s=timeout_s,
+        orphan_timeout_s=timeout_s, after_restore=("touch", "a b"),
     )  # fmt: skip
 
 
@@ -217,14 +218,32 @@ def test_a_session_of_another_machine_is_adopted_once_its_tuner_is_gone(
     session.lease.journal.release()
     assert wait_until(lambda: is_adopted(rig, here), within_s=60.0)
     (path,) = unfinished(here)
-    assert adopt(rig.service, here, ssh="", use_sudo=False) == path
+    again = adopt(rig.service, here, ssh="", use_sudo=False)
+    assert (again.path, again.dropped) == (path, ("touch", "a b"))
     journal = Journal.reopen(path)
     assert journal is not None
     assert journal.header.digest == session.lease.header.digest
+    assert journal.header.after_restore == ()  # the host's word is never run here
     assert finish_session(rig.host, journal, lambda: "proven", CLOCK) == "proven"
     assert_as_before(rig, own)
     with pytest.raises(ConfigError, match="there is none"):
         adopt(rig.service, here, ssh="", use_sudo=False)
+
+
+@pytest.mark.parametrize("name", ["../../evil", "20260101-000000-../x", 7])
+def test_a_hostile_header_makes_no_file_here(rig: DockerRig, tmp_path: Path, name: str | int) -> None:
+    rig.add(*SLEEP)
+    session = opened(rig, tmp_path)
+    kept = Path(session.lease.header.folder) / "header"
+    text = kept.read_text("utf-8")
+    kept.write_text(json.dumps(json.loads(text) | {"id": name}) + "\n", encoding="utf-8")
+    here = tmp_path / "a" / "b" / "here"
+    with pytest.raises(ConfigError, match="id is"):
+        adopt(rig.service, here, ssh="", use_sudo=False)
+    assert not list(tmp_path.rglob("*evil*"))
+    assert not here.exists()
+    kept.write_text(text, encoding="utf-8")
+    session.give_back(lambda: "")
 
 
 def is_adopted(rig: DockerRig, here: Path) -> bool:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectune.metrics.quantiles import Quantiles, quantiles
+from spectune.metrics.quantiles import Quantiles, quantiles, stand_in
 
 
 def test_the_99th_is_given_from_200_values_on() -> None:
@@ -21,3 +21,11 @@ def test_quantiles_ascend_and_ignore_the_order(values: list[float]) -> None:
     assert found.p90 is not None
     assert min(values) <= found.p50 <= found.p90 <= max(values)
     assert quantiles(sorted(values)) == quantiles(sorted(values, reverse=True))
+
+
+def test_a_quantile_that_the_sample_does_not_bear_is_judged_by_its_p90() -> None:
+    few, many = quantiles(map(float, range(199))), quantiles(map(float, range(200)))
+    assert stand_in(few, "p99") == ("p90", few.p90)
+    assert stand_in(many, "p99") == ("p99", many.p99)
+    assert stand_in(few, "p50") == ("p50", few.p50)
+    assert stand_in(quantiles([]), "p99") is None

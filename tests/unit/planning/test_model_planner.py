@@ -102,6 +102,7 @@ def test_every_setting_may_be_proposed() -> None:
 
 SEVEN = (1, 2, 3, 4, 6, 8, 12)
 LEVER = "--max-running-requests 12"
+FREE = Budget()
 
 
 def simulated(
@@ -124,11 +125,13 @@ def simulated(
     )
 
 
-def play(asked: Study, theta: Floats, *, wall_s: float = 1.0, room: int = 64) -> tuple[list[Trial], str]:
+def play(
+    asked: Study, theta: Floats, *, wall_s: float = 1.0, room: int = 64, budget: Budget = FREE
+) -> tuple[list[Trial], str]:
     """All trials of a study on the simulated server, and the reason to stop."""
     outcomes: tuple[TrialOutcome, ...] = ()
     while True:
-        match ModelPlanner().next(asked, make_history(asked, outcomes)):
+        match ModelPlanner(budget=budget).next(asked, make_history(asked, outcomes)):
             case Stop(reason=reason):
                 return [outcome.trial for outcome in outcomes], reason
             case Propose(trial=trial):
@@ -153,6 +156,30 @@ def test_where_measuring_is_dear_a_launch_names_its_levels_and_one_setting_gets_
     assert any(levels == set(SEVEN) for levels in measured.values())
     again = [trial for trial in trials if trial.role == "repeat"]
     assert all(trial.cells for trial in again)
+
+
+def test_what_is_best_over_all_has_every_level_in_the_end() -> None:
+    """Otherwise only off could be recommended, as it is measured everywhere."""
+    asked = make_study(num_steps=(0, 1, 4), concurrency=SEVEN)
+    theta = make_truth(3)
+    theta[1:6] = (
+        -3.0,
+        3.0,
+        -7.0,
+        -5.0,
+        -4.0,
+    )  # drafting and verifying cost little: 4 steps are best everywhere
+    theta[7:9] = 2.5, -4.0
+    trials, _ = play(asked, theta, wall_s=100.0)
+    levels = {cell.concurrency for trial in trials if trial.config.num_steps == 4 for cell in trial.cells}
+    assert levels == set(SEVEN)
+
+
+def test_under_a_limit_every_launch_measures_every_level() -> None:
+    asked = make_study(num_steps=tuple(range(6)), concurrency=SEVEN)
+    trials, _ = play(asked, make_truth(3), wall_s=100.0, budget=Budget(max_launches=4))
+    assert len(trials) <= 4
+    assert all(trial.cells == () for trial in trials)
 
 
 def test_the_best_tree_is_tried_once_or_the_reason_says_why_not() -> None:

@@ -20,6 +20,7 @@ FOUND = Shortlist(
     rivals=(OFF, EAGLE_1),
     crossings=((EAGLE_2, OFF, 4, 16),),
     schedule=SCHEDULE,
+    schedule_config=EAGLE_2,
 )
 FULL = ProofRule(rounds=2, refine=1, has_schedule=True, has_equal_limits=True)
 
@@ -142,6 +143,20 @@ def test_equal_limits_are_measured_only_where_they_bind(
     assert not [trial for trial in trials if trial.lever]
 
 
+def test_a_schedule_has_the_method_of_the_winners_it_was_made_from() -> None:
+    ngram = SpecConfig.chain("ngram", 2)
+    trials, _ = Engine(found=replace(FOUND, schedule_config=ngram)).run(FULL)
+    assert [trial.config for trial in trials if trial.role == "schedule"] == [ngram, ngram]
+
+
+def test_a_schedule_needs_a_finalist_to_be_set_against() -> None:
+    alone = replace(FOUND, recommended=OFF, rivals=())
+    trials, _ = Engine(found=alone).run(ProofRule(has_schedule=True))
+    assert named(trials) == ["confirm off", "schedule schedule 1-8:2,9-:0"]
+    trials, _ = Engine(found=replace(alone, recommended=None)).run(ProofRule(has_schedule=True))
+    assert named(trials) == []
+
+
 def test_nothing_to_recommend_means_nothing_to_prove() -> None:
     nothing = Shortlist(recommended=None, rivals=(), crossings=(), schedule=None)
     trials, _ = Engine(found=nothing).run(FULL)
@@ -161,6 +176,8 @@ def test_a_limit_ends_it_and_says_what_was_left_out() -> None:
     trials, reason = Engine(budget=Budget(max_downtime_s=160.0)).run(ProofRule(rounds=1))
     assert named(trials) == ["confirm eagle 2"]
     assert "about 45 s would go beyond the 160 s allowed, 150 s are spent" in reason
+    trials, _ = Engine(budget=Budget(max_downtime_s=110.0, min_launches=2)).run(ProofRule(rounds=2))
+    assert named(trials) == ["confirm eagle 2", "confirm off"]
 
 
 def test_levels_in_between_are_new_ones() -> None:

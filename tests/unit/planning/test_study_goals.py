@@ -19,10 +19,18 @@ def test_every_level_is_a_goal_of_its_own() -> None:
     assert all(goal.floors == () for goal in goals)
 
 
-def test_a_mix_is_one_goal_on_the_nearest_measured_levels() -> None:
-    mixed = replace(STUDY, proof=ProofRule(mix=((1, 0.5), (4, 0.2), (16, 0.3))))
+def test_a_mix_is_one_goal_on_the_measured_levels_that_stand_for_its_own() -> None:
+    """4 lies two thirds of the way from 1 to 8 in log concurrency; beyond 8 the nearest level stands."""
+    mixed = replace(STUDY, proof=ProofRule(mix=((1, 0.5), (4, 0.3), (16, 0.2))))
     (goal,) = goals_of(mixed, ())
-    assert goal.weights == ((1, 0.5), (8, 0.5))
+    assert dict(goal.weights) == pytest.approx({1: 0.6, 8: 0.4})
+
+
+def test_a_mix_between_two_levels_asks_for_both_and_a_narrow_one_for_its_own_alone() -> None:
+    between = replace(make_study(concurrency=(1, 4)), proof=ProofRule(mix=((2, 1.0),)))
+    assert goals_of(between, ())[0].weights == ((1, 0.5), (4, 0.5))
+    narrow = replace(make_study(concurrency=(1, 4, 16, 32)), proof=ProofRule(mix=((1, 0.6), (4, 0.4))))
+    assert goals_of(narrow, ())[0].weights == ((1, 0.6), (4, 0.4))
 
 
 def test_a_latency_limit_asks_for_the_speed_that_keeps_it() -> None:

@@ -1,8 +1,18 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.report.plan_document import PlannedSetting, StudyPlan, plan_document, render_plan_json
+from spectune.domain.study import ProofRule, SearchRule, Study
+from spectune.planning import staged
+from spectune.report.plan_document import (
+    MOST_FINALISTS,
+    PlannedSetting,
+    StudyPlan,
+    plan_document,
+    render_plan_json,
+)
 from spectune.report.terminal import render_terminal
 from spectune.testing.study_values import make_study
 
@@ -37,3 +47,44 @@ def test_the_json_carries_the_same_plan() -> None:
     value = json.loads(render_plan_json(PLAN))
     assert value["launches"] == {"min": 1, "max": 2}
     assert [setting["obstacle"] for setting in value["settings"]] == ["", "", "no method odd"]
+
+
+THOROUGH = ProofRule(rounds=2, refine=3, has_schedule=True, has_equal_limits=True, is_lossless=True)
+MODEL = SearchRule(kind="model")
+
+
+def planned(study: Study, num_settings: int) -> StudyPlan:
+    settings = tuple(
+        PlannedSetting(config=SpecConfig.chain("eagle", k), launch_args=(), obstacle="")
+        for k in range(num_settings)
+    )
+    return StudyPlan(study=study, settings=settings, min_launches=min(3, num_settings))
+
+
+@pytest.mark.parametrize(
+    ("num_settings", "proof", "search", "text"),
+    [
+        (9, ProofRule(), SearchRule(), "3 to 9 launches"),
+        (9, ProofRule(rounds=1), SearchRule(), "4 to 11 launches"),
+        (1, ProofRule(rounds=1), SearchRule(), "2 launches"),
+        (9, THOROUGH, SearchRule(), "5 to 20 launches"),  # 9 + 2·4 finalists + 2 schedules + 1
+        (3, ProofRule(has_schedule=True), SearchRule(), "3 to 4 launches"),
+        (9, ProofRule(rounds=1), MODEL, "4 to 21 launches"),  # 9 with and without the lever, a tree, 2
+        (9, ProofRule(rounds=1), replace(MODEL, max_launches=8), "4 to 8 launches"),
+        (9, ProofRule(rounds=1), replace(MODEL, max_launches=1), "1 launch"),
+        (0, THOROUGH, SearchRule(), "0 launches"),
+    ],
+)
+def test_launches_of_the_proof_are_counted(
+    num_settings: int, proof: ProofRule, search: SearchRule, text: str
+) -> None:
+    study = make_study()
+    space = replace(study.space, levers=("", "--max-running-requests 4"), probe_topk=2)
+    plan = planned(replace(study, space=space, proof=proof, search=search), num_settings)
+    assert plan.launches_text == text
+    assert plan.fewest_launches <= plan.max_launches
+    assert f"{text};" in render_terminal(plan_document(plan))
+
+
+def test_as_many_finalists_are_counted_as_the_planner_takes() -> None:
+    assert staged._MOST_FINALISTS == MOST_FINALISTS

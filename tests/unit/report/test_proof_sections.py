@@ -32,7 +32,9 @@ def test_a_study_that_proved_everything_is_one_page() -> None:
     assert max(map(len, text.splitlines())) <= WIDTH
     assert "eagle 1 150.0 478." in flat(text)
     assert "2 launches" in text
-    assert "1.50× / 1.50×" in text
+    assert "2.00× / 2.00×" in text  # eagle 3, whose limit it is
+    assert "1.50× / –" in text  # eagle 1 runs more at once
+    assert "That one runs 17 at once, the limit of eagle 3; what runs more is not set" in flat(text)
     assert "÷ off at its own capacity (trial 1) / ÷ off at equal limits (trial 8)." in text
     assert "eagle 1 → off between 16 and 23" in flat(text)
     assert "(certain between 16 and 32)" in flat(text)

@@ -22,7 +22,14 @@ from spectune.report.proof_text import (
     schedule_why,
 )
 from spectune.testing.proved_study import proved_study
-from spectune.testing.study_values import history_of, make_completed, make_confirmed, make_history, make_study
+from spectune.testing.study_values import (
+    history_of,
+    make_completed,
+    make_confirmed,
+    make_failed,
+    make_history,
+    make_study,
+)
 
 
 def answers_of(history: StudyHistory) -> StudyAnswers:
@@ -61,6 +68,21 @@ def test_what_fresh_prompts_overturned_is_told() -> None:
     assert "the search alone would have said eagle 2, fresh prompts overturned it" in text
 
 
+def test_a_fresh_launch_that_failed_is_told_and_nothing_is_called_overturned() -> None:
+    failed = make_failed(3, 2)
+    outcomes = (
+        make_completed(1, 0, {1: 100}),
+        make_completed(2, 2, {1: 190}),
+        replace(failed, trial=replace(failed.trial, role="confirm")),
+        make_confirmed(4, 0, {1: 100}, {}),
+    )
+    text = confirmation_text(recommended(make_history(make_study(concurrency=(1,)), outcomes)))
+    assert text.startswith(
+        "not measured again: the fresh launch of eagle 2 failed: out of memory: the server"
+    )
+    assert "overturned" not in text
+
+
 def test_a_search_alone_is_not_called_confirmed() -> None:
     found = recommended(history_of({0: {1: 100}, 2: {1: 150}}))
     assert confirmation_text(found).startswith("not measured again: eagle 2 was not")
@@ -97,6 +119,14 @@ def test_a_schedules_verdict_has_its_reason(
     assert why in schedule_why(found)
 
 
+def test_a_schedule_that_was_started_without_a_level_is_not_called_unstarted() -> None:
+    history = history_of({0: {1: 100, 8: 800}, 2: {1: 150, 8: 450}})
+    found = answers_of(history).schedule
+    assert found is not None
+    assert schedule_why(found) == "no server was started with it"
+    assert schedule_why(replace(found, is_started=True)).startswith("its server was started, but no level")
+
+
 def test_equal_answers_are_exact_with_the_noise_floor_beside_them() -> None:
     text = lossless_text(answers_of(proved_study()).lossless)
     assert text.startswith("exact: ")
@@ -121,6 +151,16 @@ def test_mix_and_limits_say_what_was_asked_and_what_is_out() -> None:
     assert "out for a latency limit: off (e2e p50 59" in limits_text(found)
     assert "no setting keeps them all" in limits_text(found)
     assert (mix_text(recommended(history)), limits_text(recommended(history))) == ("", "")
+
+
+def test_a_p99_that_few_requests_cannot_tell_is_not_called_kept() -> None:
+    history = history_of({0: {1: 100}})
+    proof = ProofRule(slo=(("e2e_p99", 0.77),))
+    text = limits_text(recommended(replace(history, study=replace(history.study, proof=proof))))
+    assert text.startswith(
+        "no setting is seen to break a latency limit; whether off keeps e2e p99 at 1 cannot"
+    )
+    assert "fewer than 200 requests" in text
 
 
 @pytest.mark.parametrize(

@@ -101,3 +101,11 @@ def test_many_levels_still_fit_the_width() -> None:
     levels = {2**power: 100.0 * 2**power for power in range(12)}
     text = page(history_of({0: levels, 1: {level: 1.5 * speed for level, speed in levels.items()}}))
     assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_the_page_says_whether_a_service_was_away() -> None:
+    history = history_of({0: {1: 100}})
+    assert "no running service was stopped" in page(history)
+    text = page(replace(history, study=replace(history.study, service="unit llm.service on gpu1")))
+    assert "unit llm.service on gpu1 was away for about" in " ".join(text.split())
+    assert "no running service was stopped" not in text

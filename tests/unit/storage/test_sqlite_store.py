@@ -11,7 +11,7 @@ import pytest
 
 from spectune.domain.command import Command
 from spectune.domain.study import Study, StudyHistory
-from spectune.domain.trial import Infeasible, TrialOutcome, Void
+from spectune.domain.trial import Infeasible, PlannedCell, TrialOutcome, Void
 from spectune.domain.workload import Part
 from spectune.errors import SchemaTooNew, StoreError
 from spectune.storage.migrate import newest_version
@@ -317,6 +317,16 @@ def test_stores_of_every_past_schema_are_opened(tmp_path: Path, dump: Path) -> N
 def test_there_is_a_dump_of_every_schema() -> None:
     dumps = {path.name for path in STORES.glob("schema-*.sql")}
     assert dumps == {f"schema-{number}.sql" for number in range(1, newest_version() + 1)}
+
+
+def test_an_interrupted_trial_is_the_one_that_was_asked_for_first(store: SqliteStore) -> None:
+    study, trial = make_study(), make_completed(1, 0, {}).trial
+    with store.writing(study) as writer:
+        writer.add_launch(trial)
+        writer.add_level(trial, make_level(1, 100.0, num_requests=6))
+        writer.add_launch(replace(trial, cells=(PlannedCell(concurrency=8),)))
+    (unfinished,) = store.history(study.id).unfinished
+    assert unfinished.trial == trial
 
 
 def test_a_level_may_be_there_once_per_part(store: SqliteStore) -> None:

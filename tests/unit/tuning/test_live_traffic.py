@@ -1,9 +1,11 @@
 from collections.abc import Callable
 
+import pytest
+
 from spectune.domain.command import HttpRequest
 from spectune.errors import ServerUnreachable
 from spectune.testing.recording import FakeClock
-from spectune.tuning.live_traffic import busiest
+from spectune.tuning.live_traffic import busiest, running_requests
 
 
 def answers(*pages: str) -> Callable[[HttpRequest], str]:
@@ -41,3 +43,9 @@ def test_a_server_without_such_metrics_cannot_be_told() -> None:
     assert busiest(answers("other 1\n"), FakeClock(), window_s=1.0) is None
     assert busiest(answers(""), FakeClock(), window_s=1.0) is None
     assert busiest(answers("not prometheus{"), FakeClock(), window_s=1.0) is None
+
+
+@pytest.mark.parametrize("gauge", ["NaN", "+Inf", "-1", "1e308"])
+def test_a_gauge_that_cannot_be_is_not_believed(gauge: str) -> None:
+    assert running_requests(lambda _: f"sglang:num_running_reqs {gauge}\n") is None
+    assert running_requests(lambda _: "sglang:num_running_reqs 3.0\nsglang:num_queue_reqs 5.0\n") == 3

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectune.tuning.sizing import PilotReading, size_levels
+from spectune.tuning.sizing import PilotReading, least_prompts, size_levels
 from spectune.workloads.load_plan import LevelSize
 
 LEVELS = (1, 4, 16, 32)
@@ -82,3 +82,12 @@ def test_starts_are_spread_over_a_third_of_a_request() -> None:
 def test_one_reading_serves_all_levels() -> None:
     sizes = size_levels(READINGS[:1], (1,), budget_s=20, num_settings=2, launch_s=1, num_prompts=1000)
     assert sizes[0].num_requests == pytest.approx((17 / 2 - 16 / 700) * 700 / 96, abs=1)
+
+
+def test_the_fewest_prompts_are_two_waves_and_one_to_warm_up() -> None:
+    assert least_prompts((1, 4)) == 2 + 1 + 8 + 1
+    levels = size_levels(
+        [PilotReading(concurrency=1, output_tps=100.0, mean_output_tokens=10.0)], (1, 4),
+        budget_s=None, num_settings=1, launch_s=1.0, num_prompts=least_prompts((1, 4)),
+    )  # fmt: skip
+    assert sum(level.num_requests + level.num_warmup for level in levels) == least_prompts((1, 4))

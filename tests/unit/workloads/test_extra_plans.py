@@ -75,3 +75,21 @@ def test_too_few_prompts_shorten_a_plan_and_then_begin_again(num_prompts: int) -
         assert len(set(bodies((plan,)))) == len(plan.requests)
     reused = set(bodies(found)) & set(bodies(search))
     assert bool(reused) == (num_prompts < 200)
+
+
+@pytest.mark.parametrize(
+    ("levels", "num_prompts"), [((16, 32), 116), ((8, 32), 96), ((4, 8), 30), ((1, 2), 9)]
+)
+def test_a_ramp_fits_into_the_fewest_prompts_a_search_can_do_with(
+    levels: tuple[int, int], num_prompts: int
+) -> None:
+    pool = simulated_pool(num_prompts=num_prompts)
+    sizes = [
+        LevelSize(concurrency=level, num_requests=2 * level, num_warmup=1, spread_s=0.0) for level in levels
+    ]
+    search = plan_levels(pool, sizes, skip=1)
+    (plan,) = extra_plans(pool, search, [PlannedCell(concurrency=levels[1], part="ramp")], skip=1)
+    assert len(plan.requests) + len(plan.warmup) <= num_prompts
+    assert [size for _, size in plan.ramp] == [levels[0], levels[1], levels[0]]
+    assert plan.ramp[-1][0] < len(plan.requests)
+    assert plan.ramp[-1][0] - plan.ramp[1][0] >= levels[1]

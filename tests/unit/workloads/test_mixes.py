@@ -23,9 +23,9 @@ def test_weights_are_scaled_to_shares() -> None:
     assert read_mix("1;4") is None
 
 
-@pytest.mark.parametrize("text", ["0:1,4:1", "4:0.5,4:0.5", "4:0,1:1"])
+@pytest.mark.parametrize("text", ["9999999:1", "0:1,4:1", "4:0.5,4:0.5", "4:0,1:1"])
 def test_a_mix_that_cannot_be_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="each level >= 1, once, with a share > 0"):
+    with pytest.raises(ConfigError, match="each level from 1 to 1000000, once, with a share > 0"):
         read_mix(text)
 
 
@@ -36,6 +36,16 @@ def test_counts_give_shares_of_powers_of_two(counts: list[int]) -> None:
     assert all(level & (level - 1) == 0 for level, _ in mix)
     if mix:
         assert sum(share for _, share in mix) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_moments_of_a_day_are_left_out() -> None:
+    rows = ["start_s,end_s", "0,86400", *["5,5.04"] * 60]
+    assert mix_of_log("\n".join(rows), "log") == ((1, 1.0),)
+
+
+def test_a_log_may_hold_prompts_and_its_faults_are_told() -> None:
+    long = "x" * 200_000
+    assert mix_of_log(f"prompt,start_s,end_s\n{long},0,1\n", "log") == ((1, 1.0),)
 
 
 def test_a_log_is_weighed_by_time_in_flight() -> None:
@@ -58,11 +68,24 @@ def test_a_log_is_weighed_by_time_in_flight() -> None:
         ("start_s,end_s\n1,1\n", "a request that takes time"),
         ('{"start_s": 1, "end_s": 2}\n{"start_s": \n', "line 2 is JSON"),
         ('{"start_s": 1, "end_s": 2}\n[1]\n', "line 2 is a JSON object"),
+        ('{"a": ' + "[" * 20_000, "line 1 is JSON"),
+        ("start_s,end_s\n-1e308,1e308\n", "a start and an end in seconds"),
     ],
 )
 def test_a_log_that_cannot_be_read_is_refused(text: str, rule: str) -> None:
     with pytest.raises(ConfigError, match=rule):
         mix_of_log(text, "traffic")
+
+
+def test_a_number_of_many_digits_is_no_share_and_no_limit() -> None:
+    assert read_mix("1:" + "9" * 400) is None
+    with pytest.raises(ConfigError, match="--slo"):
+        read_slo("ttft_p99=" + "9" * 400 + "s")
+
+
+def test_other_line_separators_stay_within_a_prompt() -> None:
+    line = json.dumps({"prompt": "a\u2028b", "start_s": 0, "end_s": 1}, ensure_ascii=False)
+    assert mix_of_log(f"{line}\n", "log") == ((1, 1.0),)
 
 
 def test_limits_are_seconds() -> None:
