@@ -163,7 +163,7 @@ def test_two_studies_write_to_one_store_at_once(bench: Any) -> None:
 
 
 def test_one_study_is_worked_on_by_one_process(bench: Any) -> None:
-    process = bench.start("tune", *bench.question("0..1", "20"), *bench.server())
+    process = bench.start("tune", *bench.question("0..1", "90"), *bench.server())
     read_until(process, "off at 1:")
     (study,) = study_ids(bench)
     assert "running" in bench.run("show").stdout

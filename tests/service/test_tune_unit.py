@@ -157,7 +157,7 @@ def test_a_unit_is_tuned_here_and_comes_back_as_it_was(desk: Desk, engine: Serve
     answers = json.loads((desk.folder / "out.json").read_text())
     assert {row["outcome"] for row in answers["trials"]} == {"completed"}
     assert answers["cost"]["downtime_s"] > 0
-    assert " ".join(f"unit {engine.name} was away for about".split()) in " ".join(ran.stdout.split())
+    assert "was away for about" in " ".join(ran.stdout.split())
     assert desk.run("restore").stdout.startswith("nothing to restore")
 
 
