@@ -28,7 +28,11 @@ def test_the_embedded_engine_is_tuned_without_any_argument_about_a_server(bench:
     assert list(schema_faults(result)) == []
     assert result["engine"]["name"] == "embedded"
     assert result["workload"]["name"] == "python-code"
-    off, eagle = result["trials"]
+    off, eagle, *again = result["trials"]
+    assert {trial["role"] for trial in again} == {"confirm"}
+    assert {trial["requested"]["num_steps"] for trial in again} == {0, 3}
+    assert result["recommendation"]["confirmation"]["launches"] == 1
+    assert result["lossless"]["verdict"] == "exact"
     assert eagle["effective"]["num_steps"] == 3
     assert all(1.5 < level["acceptance_length"] <= 4 for level in eagle["levels"])
     assert all(level["verify_steps"] == 0 and level["acceptance_length"] is None for level in off["levels"])
