@@ -148,11 +148,13 @@ def _rows(text: str, name: str) -> Sequence[Mapping[str, object]]:
 
 
 def _table(text: str, name: str) -> Sequence[Mapping[str, object]]:
-    csv.field_size_limit(_LONGEST_FIELD)
+    usual = csv.field_size_limit(_LONGEST_FIELD)  # the limit is the whole process's
     try:
         return list(csv.DictReader(io.StringIO(text)))
     except csv.Error as exc:
         raise ConfigError(f"--mix {name}: `the log is CSV or JSON lines` must hold, got: {exc}.") from exc
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _span(row: Mapping[str, object], name: str, number: int) -> tuple[float, float]:

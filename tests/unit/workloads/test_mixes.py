@@ -1,3 +1,4 @@
+import csv
 import json
 
 import pytest
@@ -45,7 +46,9 @@ def test_moments_of_a_day_are_left_out() -> None:
 
 def test_a_log_may_hold_prompts_and_its_faults_are_told() -> None:
     long = "x" * 200_000
+    usual = csv.field_size_limit()
     assert mix_of_log(f"prompt,start_s,end_s\n{long},0,1\n", "log") == ((1, 1.0),)
+    assert csv.field_size_limit() == usual
 
 
 def test_a_log_is_weighed_by_time_in_flight() -> None:
