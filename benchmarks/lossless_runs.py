@@ -2,7 +2,8 @@
 
 Off answers ten sets of prompts twice (the noise floor), then twenty settings (chains, trees, every method,
 schedules) answer each set once: 200 checks of about 2,500 greedy tokens. The faulty engine is told to corrupt
-one emitted token in a thousand; its checks have at least 7,000. Real processes; speed does not matter here.
+one emitted token in a thousand; its sets have some 9,000 (the table counts those before a first difference).
+Real processes; speed does not matter here.
 
     python benchmarks/lossless_runs.py [--sets 10] [--settings 20] [--out benchmarks/lossless_runs.md]
 """
