@@ -8,7 +8,7 @@ from spectune.testing.fake_docker import inspected
 
 SERVE = ("python3", "-m", "sglang.launch_server", "--model-path", "/models/q")
 HOST = {
-    "Binds": ["/models:/models:ro", "cache:/root/.cache"],
+    "Binds": ["/models:/models:ro", "cache:/data/cache"],
     "PortBindings": {"30000/tcp": [{"HostIp": "", "HostPort": "30001"}, {"HostIp": "::1", "HostPort": "7"}]},
     "RestartPolicy": {"Name": "unless-stopped", "MaximumRetryCount": 0},
     "IpcMode": "host",
@@ -41,7 +41,7 @@ def container(host: dict[str, object] | None = None, **config: object) -> Contai
     definition["NetworkSettings"] = {"Ports": {}, "Networks": networks}
     definition["Mounts"] = [
         {"Type": "bind", "Source": "/models", "Destination": "/models", "RW": False},
-        {"Type": "volume", "Name": "cache", "Destination": "/root/.cache", "RW": True},
+        {"Type": "volume", "Name": "cache", "Destination": "/data/cache", "RW": True},
         {"Type": "volume", "Name": "f00d", "Destination": "/data", "RW": True},
     ]
     definition["Config"] = {**definition["Config"], **config}
@@ -64,7 +64,7 @@ def test_a_copy_has_what_the_original_has_and_another_command() -> None:
         "/models/q", "--speculative-algorithm", "EAGLE3",
     )  # fmt: skip
     assert values(words, "--name") == ["llm"]
-    assert values(words, "--volume") == ["/models:/models:ro", "cache:/root/.cache"]
+    assert values(words, "--volume") == ["/models:/models:ro", "cache:/data/cache"]
     assert values(words, "--mount") == [
         "type=bind,src=/etc/cfg,dst=/cfg,readonly", "type=volume,src=f00d,dst=/data",
     ]  # fmt: skip

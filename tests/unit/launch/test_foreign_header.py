@@ -47,7 +47,7 @@ def test_a_header_of_spectune_passes() -> None:
         ("is_user", True),
         ("folder", "/etc"),
         ("drop_in", "/etc/passwd"),
-        ("kept", "/root/.ssh"),
+        ("kept", "/etc/ssh"),
         ("orphan_timeout_s", "soon"),
         ("orphan_timeout_s", -1.0),
         ("before", {"config": 1}),

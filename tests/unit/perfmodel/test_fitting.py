@@ -27,7 +27,7 @@ def test_the_fit_recovers_the_surface_and_acceptance_that_generated_its_data(
     surface = surface_of(held_out, layout, data.capacity or (None,))
     gap = surface.log_speed(found) - surface.log_speed(theta[None])
     assert np.sqrt((gap**2).mean()) < 0.03
-    assert np.abs(gap).max() < 0.1
+    assert np.abs(gap).max() < 0.04
     assert abs(np.exp(found[0, 0] - theta[0]) - 1) < 0.15  # T itself: the step with nothing in it
     lengths = [curve(t[7:8], t[8:9], np.arange(1, 7)) for t in (found[0], theta)]
     assert_allclose(lengths[0], lengths[1], rtol=0.02)
