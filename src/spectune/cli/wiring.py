@@ -119,7 +119,7 @@ def begin_study(options: TuneOptions) -> PreparedStudy:
         workload=pool.spec,
         concurrency=options.concurrency,
         budget_s=options.budget_s,
-        environment=read_environment(),
+        environment=read_environment(visible_gpus(asked, os.environ)),
         search=options.search,
         proof=options.proof,
     )

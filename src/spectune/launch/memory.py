@@ -8,8 +8,6 @@ takes less and runs with another capacity. Where nothing can be read nothing is 
 server can see are looked at: on the others somebody else's memory comes and goes.
 """
 
-import importlib
-import importlib.util
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from pathlib import Path
 
 from spectune.clock import Clock
 from spectune.launch.host import Host
+from spectune.launch.nvml import read_gpus
 from spectune.launch.visible_gpus import Visible, is_visible
 
 _MEMINFO = Path("/proc/meminfo")
@@ -70,8 +69,8 @@ def read_local_memory(visible: Visible = None) -> tuple[MemoryPlace, ...]:
     try:
         text = _MEMINFO.read_text(encoding="utf-8")
     except OSError:
-        return _read_gpus(visible)
-    return (*read_meminfo(text), *_read_gpus(visible))
+        return _gpu_memory(visible)
+    return (*read_meminfo(text), *_gpu_memory(visible))
 
 
 def reader_of(host: Host, visible: Visible = None) -> MemoryReader:
@@ -180,37 +179,12 @@ class MemoryWatch:
         )
 
 
-def _read_gpus(visible: Visible) -> tuple[MemoryPlace, ...]:
-    """Those of the GPUs that NVML tells of which are visible; none without the package or a driver."""
-    if importlib.util.find_spec("pynvml") is None:
-        return ()
-    nvml = importlib.import_module("pynvml")
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:
-        return ()
-    try:
-        handles = {
-            index: nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())
-        }
-        found = {
-            index: nvml.nvmlDeviceGetMemoryInfo(handle)
-            for index, handle in handles.items()
-            if is_visible(visible, index, _uuid(nvml.nvmlDeviceGetUUID(handle)))
-        }
-    except nvml.NVMLError:
-        return ()
-    finally:
-        nvml.nvmlShutdown()
+def _gpu_memory(visible: Visible) -> tuple[MemoryPlace, ...]:
+    """That of the visible GPUs which NVML tells of."""
     return tuple(
-        MemoryPlace(name=f"GPU{index}", free_bytes=int(memory.free), total_bytes=int(memory.total))
-        for index, memory in found.items()
+        MemoryPlace(name=f"GPU{gpu.index}", free_bytes=gpu.free_bytes, total_bytes=gpu.total_bytes)
+        for gpu in read_gpus(visible)
     )
-
-
-def _uuid(told: str | bytes) -> str:
-    """Older NVML packages tell it as bytes."""
-    return told.decode() if isinstance(told, bytes) else told
 
 
 def _gib(amount: int) -> str:

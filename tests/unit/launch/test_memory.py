@@ -170,6 +170,8 @@ def test_gpus_are_asked_through_nvml_where_it_is_there(tmp_path: Path) -> None:
         "def nvmlDeviceGetCount(): return 2\n"
         "def nvmlDeviceGetHandleByIndex(index): return index\n"
         "def nvmlDeviceGetMemoryInfo(handle): return Memory\n"
+        "def nvmlSystemGetDriverVersion(): return b'580.1'\n"
+        "def nvmlDeviceGetName(handle): return 'NVIDIA H200'\n"
         "def nvmlDeviceGetUUID(handle): return (b'GPU-00', 'GPU-11')[handle]\n"
     )
     script = (
