@@ -60,7 +60,10 @@ def _searched(study: Study) -> int:
 
 
 def _confirming(study: Study) -> int:
-    return min(study.space.num_settings, 2) * study.proof.rounds
+    """Launches after the search: the finalists again, and a schedule beside them, which needs a round."""
+    proof = study.proof
+    rounds = max(proof.rounds, 1) if proof.has_schedule else proof.rounds
+    return (min(study.space.num_settings, 2) + proof.has_schedule) * rounds
 
 
 def _search_budget(study: Study) -> Budget:

@@ -56,7 +56,8 @@ class StagedPlanner:
             return found
         shortage = self._shortage(wanted, history)
         if shortage:
-            return Stop(reason=f"{found.reason}; {wanted.label} was not launched again: {shortage}")
+            again = "" if wanted.schedule is not None else " again"
+            return Stop(reason=f"{found.reason}; {wanted.label} was not launched{again}: {shortage}")
         return Propose(trial=replace(wanted, id=_next_id(history)))
 
     def candidates(self, study: Study) -> tuple[Trial, ...]:
