@@ -160,4 +160,4 @@ class _Bar:
 
 
 def _named(trial: Trial) -> str:
-    return f"{trial.label}, again" if trial.role == "confirm" else trial.label
+    return f"{trial.label}, again" if trial.role in ("confirm", "refine") else trial.label

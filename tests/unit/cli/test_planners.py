@@ -26,18 +26,23 @@ def search_of(study: Study) -> Planner:
 
 def test_every_method_has_its_launches() -> None:
     study = replace(STUDY, space=replace(STUDY.space, more_methods=("ngram",)))
-    assert sized_launches(study) == 2 * MODEL_LAUNCHES + 2
+    assert sized_launches(study) == 2 * MODEL_LAUNCHES + 4  # three finalists with an anchor each
 
 
 def test_the_search_leaves_the_finalists_their_share_of_the_budget() -> None:
-    assert sized_launches(STUDY) == MODEL_LAUNCHES + 2
+    assert sized_launches(STUDY) == MODEL_LAUNCHES + 4
     search = search_of(STUDY)
     assert isinstance(search, ModelPlanner)
-    assert search.budget.max_downtime_s == 240.0 * MODEL_LAUNCHES / (MODEL_LAUNCHES + 2)
+    assert search.budget.max_downtime_s == 240.0 * MODEL_LAUNCHES / (MODEL_LAUNCHES + 4)
     staged = staged_planner(STUDY, EmbeddedAdapter())
     assert isinstance(staged, StagedPlanner)
     assert staged.budget.max_downtime_s == 240.0
     assert staged.limit_flags(12) == "--max-running-requests 12"
+
+
+def test_levels_in_between_have_their_share_of_the_budget() -> None:
+    study = replace(STUDY, concurrency=(1, 4, 16, 32), proof=ProofRule(rounds=1, refine=2))
+    assert sized_launches(study) == MODEL_LAUNCHES + 5  # 3 · 7 cells, in launches of 4
 
 
 def test_launches_are_kept_for_the_finalists_too() -> None:
@@ -46,7 +51,7 @@ def test_launches_are_kept_for_the_finalists_too() -> None:
         assert isinstance(search, ModelPlanner)
         return search.budget.max_launches
 
-    assert [most(launches) for launches in (2, 3, 4, 5, 8)] == [2, 3, 3, 3, 6]
+    assert [most(launches) for launches in (2, 3, 4, 5, 8)] == [2, 3, 3, 3, 5]
 
 
 def test_measuring_time_gives_way_to_the_fewest_launches_but_a_limit_on_downtime_does_not() -> None:
@@ -69,5 +74,5 @@ def test_without_proof_the_search_has_it_all() -> None:
 def test_a_grid_is_sized_for_every_setting() -> None:
     study = replace(STUDY, search=SearchRule(kind="grid"), proof=ProofRule(rounds=2))
     assert isinstance(search_of(study), GridPlanner)
-    assert sized_launches(study) == 9 + 4
+    assert sized_launches(study) == 9 + 9
     assert fewest(study) >= 1
