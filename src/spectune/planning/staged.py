@@ -169,7 +169,7 @@ def _rounds(proof: ProofRule) -> int:
 
 
 def _fresh(study: Study, between: set[int]) -> tuple[PlannedCell, ...]:
-    return _fresh_cells({*study.concurrency, *between})
+    return (*_fresh_cells(study.concurrency), *_fresh_cells(between.difference(study.concurrency)))
 
 
 def _fresh_cells(levels: Iterable[int]) -> tuple[PlannedCell, ...]:

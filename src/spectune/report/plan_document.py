@@ -150,7 +150,7 @@ def render_plan_json(plan: StudyPlan) -> str:
 def _effort(plan: StudyPlan) -> str:
     fewest, most = plan.fewest_launches, plan.max_launches
     if plan.study.budget_s is None or plan.expected_s is None:
-        return f"{plan.launches_text}; measuring time without a limit."
+        return f"{plan.launches_text}; measuring time without a limit; the time left is told after each."
     shortest = plan.expected_s * fewest / most if most else 0.0
     return f"{plan.launches_text}; {_span(shortest, plan.expected_s)} in all, launches included."
 
