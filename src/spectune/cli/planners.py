@@ -16,6 +16,7 @@ from spectune.planning.stopping import Budget
 
 MODEL_LAUNCHES = 6  # what the model search needs on most surfaces (benchmarks/planner), and one to spare
 FEWEST_MODEL_LAUNCHES = 3
+_SEARCH_PROMPTS = 0.6
 
 
 def staged_planner(study: Study, adapter: EngineAdapter) -> Planner:
@@ -45,6 +46,11 @@ def planner_of(study: Study) -> Planner:
 def sized_launches(study: Study) -> int:
     """Launches of the search's length among which the measuring budget is shared."""
     return _searched(study) + _confirming_share(study)
+
+
+def search_share(study: Study) -> float:
+    """Share of the prompts that the search may use: the finalists are launched again on others."""
+    return _SEARCH_PROMPTS if study.proof.rounds or study.proof.has_schedule else 1.0
 
 
 def fewest(study: Study) -> int:

@@ -164,7 +164,7 @@ def _content(choice: Mapping[str, object], calls: ToolCallPieces) -> tuple[str, 
     text = choice.get("text")
     if isinstance(text, str):
         return text, text != ""
-    delta = choice.get("delta") or choice.get("message")
+    delta = choice.get("delta", choice.get("message"))
     if not isinstance(delta, dict):
         return "", False
     parts = [delta.get("reasoning_content"), delta.get("reasoning"), delta.get("content")]

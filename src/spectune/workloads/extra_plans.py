@@ -50,7 +50,7 @@ def _cell(plan: LoadPlan) -> PlannedCell:
 
 
 def _share(plans: Sequence[LoadPlan], wanted: Sequence[PlannedCell], left: int) -> float:
-    """What the cells' plans keep of their length for the prompts left to go round, loads up and down whole."""
+    """What plans keep of their length so that the prompts left go round; loads up and down stay whole."""
     lowest = min((plan.concurrency for plan in plans), default=1)
     sizes = [_size(plans, cell) for cell in wanted if cell.part != "ramp"]
     loads = [_ramp_size(cell.concurrency, lowest) for cell in wanted if cell.part == "ramp"]
