@@ -1,9 +1,10 @@
 """Where the best setting still changes between levels that are wide apart: what to measure next.
 
-The next levels are the two neighbours between which the settings' guessed speeds (analysis/level_guess)
-change their order, as a secant does, then the middle of the larger part beside them, as bisection does: a
-wrong guess costs no more than one step. Each level is measured by the two settings that meet and by those
-that may be close to the better one there.
+The next levels are two that are narrow around the place where the settings' guessed speeds
+(analysis/level_guess) change their order, as a secant does, then the middle of the larger part beside them.
+Where a guess was wrong once, the middle of the gap comes first, as in bisection: each step then leaves at
+most half of it. Each level is measured by the two settings that meet and by those that may be close to the
+better one there.
 """
 
 import math
@@ -13,7 +14,7 @@ from itertools import pairwise
 from spectune.analysis.crossover import BreakEven, Crossover
 from spectune.analysis.level_guess import Guess
 from spectune.analysis.winners import Fits
-from spectune.domain.shortlist import Gap, WantedLevel, is_narrow
+from spectune.domain.shortlist import NARROW, Gap, WantedLevel, is_narrow
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.study import Study, StudyHistory
 from spectune.domain.trial import Completed
@@ -70,7 +71,9 @@ def _with_levels(history: StudyHistory, guess: Guess, gap: Gap) -> Gap:
     pair, ends = (gap.first, gap.second), (gap.low, gap.high)
     begun = [level for level in sorted(guess.fits) if ends[0] < level < ends[1]]
     begun = [level for level in begun if level not in history.study.concurrency]
-    wanted = (_wanted(guess, pair, level) for level in dict.fromkeys([*begun, *_inside(guess, pair, ends)]))
+    is_first = set(ends) <= set(history.study.concurrency)
+    inside = _inside(guess, pair, ends, is_first=is_first)
+    wanted = (_wanted(guess, pair, level) for level in dict.fromkeys([*begun, *inside]))
     levels = tuple(one for one in wanted if one.needed)[:_MOST_LEVELS]
     return Gap(first=gap.first, second=gap.second, low=gap.low, high=gap.high, levels=levels)
 
@@ -89,15 +92,31 @@ def _wanted(guess: Guess, pair: Pair, level: int) -> WantedLevel:
     )
 
 
-def _inside(guess: Guess, pair: Pair, ends: tuple[int, int]) -> Iterator[int]:
-    """Levels around each change of the guessed best, then the middle of the larger part that leaves."""
+def _inside(guess: Guess, pair: Pair, ends: tuple[int, int], *, is_first: bool) -> Iterator[int]:
+    """Levels around each change of the guessed best, and the middle: of what that leaves, or of the whole."""
     best = {ends[0]: pair[0], ends[1]: pair[1]}
     for level in range(ends[0] + 1, ends[1]):
         xs = guess.at(level)
         best[level] = max(xs, key=lambda config: xs[config], default=pair[0])
     changes = [change for change in pairwise(sorted(best)) if best[change[0]] != best[change[1]]]
-    found = [level for change in changes for level in change if ends[0] < level < ends[1]]
-    yield from found
-    low, high = max(pairwise(sorted({*ends, *found})), key=lambda part: part[1] / part[0])
-    if high > low + 1:
-        yield min(max(math.isqrt(low * high), low + 1), high - 1)
+    around = [level for change in changes for level in _widened(change, ends) if level not in ends]
+    marks = {*ends, *around} if is_first else {*ends}
+    low, high = max(pairwise(sorted(marks)), key=lambda part: part[1] / part[0])
+    middle = [min(max(math.isqrt(low * high), low + 1), high - 1)] if high > low + 1 else []
+    yield from [*around, *middle] if is_first else [*middle, *around]
+
+
+def _widened(change: tuple[int, int], ends: tuple[int, int]) -> tuple[int, int]:
+    """The widest levels around a change, within the ends, between which it would still be narrow.
+
+    >>> _widened((9, 10), (4, 32)), _widened((2, 3), (1, 4)), _widened((28, 29), (4, 32))
+    ((9, 11), (2, 3), (26, 32))
+    """
+    low, high = change
+    while True:
+        wider = [(low, high + 1)] if high < ends[1] else []
+        wider += [(low - 1, high)] if low > ends[0] else []
+        found = next((one for one in wider if one[1] <= NARROW * one[0]), None)
+        if found is None:
+            return low, high
+        low, high = found

@@ -1,5 +1,6 @@
 """Which planner a study asks for, and among how many launches it shares its budget."""
 
+import math
 import shlex
 from dataclasses import replace
 from typing import assert_never
@@ -73,7 +74,7 @@ def _confirming_share(study: Study) -> int:
     """What the finalists' launches take, in launches of the search: anchor and levels in between are more."""
     levels = len(study.concurrency)
     between = study.proof.refine if levels > 1 else 0
-    return round(_confirming(study) * (levels + 1 + between) / levels)
+    return math.ceil(_confirming(study) * (levels + 1 + between) / levels)
 
 
 def _search_budget(study: Study) -> Budget:

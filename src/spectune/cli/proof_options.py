@@ -22,7 +22,7 @@ def add_proof_arguments(group: argparse._ArgumentGroup) -> None:  # (argparse na
     )  # fmt: skip
     group.add_argument(
         "--refine", metavar="N",
-        help="levels measured at a time within each wide crossover (default 2; 3 with --thorough)",
+        help="levels a launch measures within wide crossovers (default 2; 3 with --thorough)",
     )  # fmt: skip
     group.add_argument(
         "--schedule", action=either,

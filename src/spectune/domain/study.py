@@ -93,8 +93,8 @@ class ProofRule:
 
     Attributes:
         rounds: fresh launches of each finalist on fresh prompts; 0: the search's measurements stand alone.
-        refine: levels measured at a time within each change of the best setting that is wide; launches for
-            nothing else follow while the budget allows them.
+        refine: levels that a launch measures beside its own, within wide changes of the best setting;
+            launches for nothing else follow while the budget allows them.
         has_schedule: whether a schedule of steps by batch size is started and measured.
         has_equal_limits: whether off is measured at the limits speculation leaves, where they bind.
         is_lossless: whether the outputs are checked against off's.

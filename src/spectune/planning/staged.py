@@ -125,30 +125,33 @@ def finalists_of(found: Shortlist, proof: ProofRule) -> tuple[SpecConfig, ...]:
 
 
 def _confirm(study: Study, config: SpecConfig, found: Shortlist) -> Trial:
-    between = {
-        wanted.concurrency
-        for gap in found.gaps
-        for wanted in gap.levels[: study.proof.refine]
-        if config in wanted.useful
-    }
+    between = set(_useful_levels(study, config, found)[: study.proof.refine])
     has_ramp = study.proof.has_schedule and found.schedule is not None
     anchor = study.concurrency[len(study.concurrency) // 2]
     cells = (PlannedCell(concurrency=anchor), *_fresh(study, between))
     return _trial(config, "confirm", (*cells, *_ramp(study)) if has_ramp else cells)
 
 
+def _useful_levels(study: Study, config: SpecConfig, found: Shortlist) -> list[int]:
+    """Levels within wide changes at which the setting is to be measured, most worth first."""
+    wanted = (level for gap in found.gaps for level in gap.levels if config in level.useful)
+    return list(dict.fromkeys(one.concurrency for one in wanted if one.concurrency not in study.concurrency))
+
+
 def _refining(study: Study, outcomes: Sequence[TrialOutcome], found: Shortlist) -> Iterator[Trial]:
-    """Launches for nothing but levels within wide changes; a setting that failed at it is left out."""
+    """Launches for nothing but levels within wide changes, most worth first.
+
+    A level that needs a setting whose launch for such levels failed is left out: it could tell nothing.
+    """
     made = [outcome for outcome in outcomes if outcome.trial.role == "refine"]
     failed = {outcome.trial.config for outcome in made if not isinstance(outcome, Completed)}
     if len(made) >= study.proof.most_refining:
         return
-    for gap in found.gaps:
-        levels = gap.levels[: study.proof.refine]
-        needed = dict.fromkeys(config for wanted in levels for config in sorted(wanted.needed, key=_order))
-        for config in (one for one in needed if one not in failed):
-            cells = (wanted.concurrency for wanted in levels if config in wanted.useful)
-            yield _trial(config, "refine", _fresh_cells(cells))
+    for wanted in (level for gap in found.gaps for level in gap.levels if not failed & level.needed):
+        for config in sorted(wanted.needed, key=_order):
+            levels = dict.fromkeys([wanted.concurrency, *_useful_levels(study, config, found)])
+            cells = _fresh_cells(list(levels)[: study.proof.refine])
+            yield _trial(config, "refine", cells)
 
 
 def _order(config: SpecConfig) -> tuple[int, int, str]:

@@ -35,11 +35,11 @@ def answered(found: StudyHistory) -> StudyAnswers:
 TWO: SpeedTable = {0: {4: 1000, 32: 1600}, 3: {4: 1250, 32: 1200}}
 
 
-def test_the_next_levels_are_the_neighbours_between_which_the_speeds_should_meet() -> None:
+def test_the_next_levels_are_narrow_around_the_place_where_the_speeds_should_meet() -> None:
     (gap,) = gaps(TWO, {})
     assert (gap.first, gap.second, gap.low, gap.high) == (EAGLE_3, OFF, 4, 32)
     # log 1.25 ahead at 4, log 1.33 behind at 32: they meet at 4 · 8^0.437 = 9.9
-    assert [level.concurrency for level in gap.levels] == [9, 10, 17]  # and the middle of 10 to 32
+    assert [level.concurrency for level in gap.levels] == [9, 11, 18]  # and the middle of 11 to 32
     assert all(level.needed == {EAGLE_3, OFF} for level in gap.levels)
 
 
@@ -58,9 +58,10 @@ def test_measured_neighbours_make_it_narrow() -> None:
     assert answered(found).whys_wide == {}
 
 
-def test_a_wrong_guess_leaves_a_smaller_gap_to_guess_in_again() -> None:
+def test_after_a_wrong_guess_the_middle_of_what_is_left_comes_first() -> None:
     (gap,) = gaps(TWO, {0: {9: 1000, 10: 1050}, 3: {9: 1200, 10: 1240}})
     assert (gap.low, gap.high) == (10, 32)
+    assert gap.levels[0].concurrency == 17
     assert all(10 < level.concurrency < 32 for level in gap.levels)
 
 

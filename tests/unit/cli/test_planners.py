@@ -40,14 +40,14 @@ def search_of(study: Study) -> Planner:
 
 def test_every_method_has_its_launches() -> None:
     study = replace(STUDY, space=replace(STUDY.space, more_methods=("ngram",)))
-    assert sized_launches(study) == 2 * MODEL_LAUNCHES + 4  # three finalists with an anchor each
+    assert sized_launches(study) == 2 * MODEL_LAUNCHES + 5  # three finalists with an anchor each
 
 
 def test_the_search_leaves_the_finalists_their_share_of_the_budget() -> None:
-    assert sized_launches(STUDY) == MODEL_LAUNCHES + 4
+    assert sized_launches(STUDY) == MODEL_LAUNCHES + 5
     search = search_of(STUDY)
     assert isinstance(search, ModelPlanner)
-    assert search.budget.max_downtime_s == 240.0 * MODEL_LAUNCHES / (MODEL_LAUNCHES + 4)
+    assert search.budget.max_downtime_s == 240.0 * MODEL_LAUNCHES / (MODEL_LAUNCHES + 5)
     staged = staged_planner(STUDY, EmbeddedAdapter())
     assert isinstance(staged, StagedPlanner)
     assert staged.budget.max_downtime_s == 240.0
@@ -56,7 +56,7 @@ def test_the_search_leaves_the_finalists_their_share_of_the_budget() -> None:
 
 def test_levels_in_between_have_their_share_of_the_budget() -> None:
     study = replace(STUDY, concurrency=(1, 4, 16, 32), proof=ProofRule(rounds=1, refine=2))
-    assert sized_launches(study) == MODEL_LAUNCHES + 5  # 3 · 7 cells, in launches of 4
+    assert sized_launches(study) == MODEL_LAUNCHES + 6  # 3 · 7 cells, in launches of 4
 
 
 def test_launches_are_kept_for_the_finalists_too() -> None:

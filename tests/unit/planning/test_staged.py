@@ -156,6 +156,20 @@ def test_a_setting_that_may_be_close_is_measured_there_too_when_it_is_up_anyway(
     assert all(PlannedCell(concurrency=8, part="fresh") in trial.cells for trial in confirmed)
 
 
+def test_a_launch_has_so_many_levels_in_between_over_all_changes() -> None:
+    gaps = (
+        replace(FOUND.gaps[0], levels=(wanted(8, EAGLE_2, OFF),)),
+        replace(FOUND.gaps[0], low=1, high=4, levels=(wanted(2, EAGLE_1, OFF), wanted(3, EAGLE_1, OFF))),
+    )
+    trials, _ = Engine(found=replace(FOUND, gaps=gaps)).run(ProofRule(rounds=1, refine=2))
+    levels = {
+        trial.label: [cell.concurrency for cell in trial.cells if cell.concurrency not in (1, 4, 16)]
+        for trial in trials
+        if trial.role == "confirm"
+    }
+    assert levels == {"eagle 2": [8], "off": [2, 8], "eagle 1": [2, 3]}
+
+
 def test_what_stays_wide_is_launched_for_until_it_is_narrow() -> None:
     trials, _ = Engine(narrow_after=99).run(ProofRule(rounds=1, refine=2))
     assert named(trials)[3:] == ["refine off", "refine eagle 2"]  # until none of the gap's levels is left
