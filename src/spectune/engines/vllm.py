@@ -1,7 +1,7 @@
 """The dialect of vLLM 0.20 to 0.33 (V1 engine).
 
-Proved by transcript: 0.26.0 on one H200, a dense model with EAGLE-3 and a hybrid MoE with MTP (settings,
-capacity, counters); 0.32.0 on a CPU, n-gram drafts (the same, and failures), where a whole study ran as well.
+Proved by whole studies: 0.26.0 on an H200 (dense models with EAGLE-3), 0.32.0 on a CPU; by transcript: 0.26.0
+on an H200 also for a hybrid MoE with MTP (settings, capacity, counters), 0.32.0 n-gram drafts and failures.
 Read from the source of 0.32.0: failure texts, shortcuts, files, what goes together.
 """
 
