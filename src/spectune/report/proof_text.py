@@ -5,10 +5,12 @@ from typing import assert_never
 from spectune.analysis.caveats import Caveat
 from spectune.analysis.comparison import SpeedDifference
 from spectune.analysis.latency_limits import LimitCheck
+from spectune.analysis.launches import Arm
 from spectune.analysis.lossless import Lossless
 from spectune.analysis.noise import Noise
 from spectune.analysis.recommendation import Recommendation
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleLevel
+from spectune.domain.spec_config import SpecConfig
 from spectune.metrics.quantiles import MIN_VALUES_FOR_P99
 from spectune.report import numbers
 
@@ -109,6 +111,18 @@ def lossless_text(found: Lossless) -> str:
         text += f"; {worst.valid[0]} of {worst.valid[1]} answers in the form that was asked for, "
         text += f"{worst.valid_off[0]} of {worst.valid_off[1]} with off"
     return text + _calls_text(found)
+
+
+def changed_answers_text(recommended: SpecConfig, found: Lossless) -> str:
+    """A warning when the recommended setting is one whose greedy answers are not off's; "" otherwise."""
+    arm = next((one for one in found.arms if one.arm == Arm(config=recommended)), None)
+    if arm is None or arm.verdict != "differs":
+        return ""
+    share = _share(arm.found.agreement or 0.0)
+    return (
+        f"but its greedy answers are not off's ({share} of the tokens before a first difference; see the "
+        "lossless check): find out why before you put it in place"
+    )
 
 
 def _calls_text(found: Lossless) -> str:

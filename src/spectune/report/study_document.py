@@ -17,7 +17,7 @@ from spectune.report.proof_sections import (
     schedule_section,
     speedup_section,
 )
-from spectune.report.proof_text import is_too_wide, limits_text, mix_text
+from spectune.report.proof_text import changed_answers_text, is_too_wide, limits_text, mix_text
 from spectune.report.why import level_sentences, why
 
 _BEST = "*"
@@ -277,7 +277,8 @@ def _recommendation_section(answers: StudyAnswers) -> Section:
         return Section(title="Recommendation", blocks=(Paragraph(text=text),))
     title = f"Recommendation: {found.config.label}"
     levels = () if found.config.is_off else tuple(level_sentences(found).values())
-    reason = [why(found, has_mechanism=not levels), *_sentences([mix_text(found), limits_text(found)])]
+    doubts = [mix_text(found), limits_text(found), changed_answers_text(found.config, answers.lossless)]
+    reason = [why(found, has_mechanism=not levels), *_sentences(doubts)]
     if not found.launch_args:
         arguments: tuple[Block, ...] = (Paragraph(text="Launch without any flags of speculation."),)
     else:
