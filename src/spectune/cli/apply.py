@@ -24,6 +24,7 @@ from spectune.cli.service_options import (
     read_place,
     read_terms,
 )
+from spectune.cli.stored_study import study_named
 from spectune.cli.streams import print_out
 from spectune.cli.wiring import answers_of, open_store
 from spectune.clock import SystemClock
@@ -38,14 +39,12 @@ from spectune.launch.systemd_launcher import secrets_of
 from spectune.storage.sqlite_store import SqliteStore
 from spectune.tuning.service_proof import prove_applied
 
-_NEWEST = "last"
-
 
 def run_apply(words: Sequence[str]) -> int:
     """Applies a winner or takes it back; returns the exit status."""
     found = _parser().read(words)
     store = open_store(found.store or "")
-    study = _study(store, found.study)
+    study = study_named(store, found.study, "spectune apply")
     if found.unit is None:
         read_place(found)  # refuses --ssh and the like without --unit
         _name_unit(found, study)
@@ -144,13 +143,6 @@ def _masked(kept: KeptServer, text: str) -> str:
     for secret in secrets_of(kept.unit.command):
         text = text.replace(secret, MASK)
     return text
-
-
-def _study(store: SqliteStore, name: str) -> str:
-    studies = store.studies()
-    if not studies:
-        raise ConfigError(f"spectune apply: `a study must be in the store`, {store.path} has none.")
-    return studies[-1].study.id if name == _NEWEST else name
 
 
 def _winner(store: SqliteStore, study: str) -> SpecConfig:

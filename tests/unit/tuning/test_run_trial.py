@@ -108,6 +108,8 @@ def test_trouble_is_an_outcome_with_class_cause_and_log(
     assert isinstance(outcome, Failed)
     assert outcome.kind == kind
     assert telling in outcome.detail + outcome.log_tail
+    assert outcome.launch_s is not None
+    assert outcome.launch_s > 0  # the server was away meanwhile, also where it never got ready
     assert events.names[-1] == "done 1"
 
 
