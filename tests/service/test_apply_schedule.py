@@ -114,7 +114,9 @@ def test_the_file_of_a_schedule_comes_and_goes_with_the_drop_in(box: SystemdBox)
     drop_in.parent.mkdir()
     drop_in.write_text(change.after)
     box.systemctl("daemon-reload")
+    box.run("mount", "--make-rshared", "/")  # as a booted machine has it, and credentials need it
     box.systemctl("restart", name.full)
+    box.run("mount", "--make-rprivate", "/")
     assert json.loads(seen.read_text()) == json.loads(FILE)
     with pytest.raises(ConfigError, match="it is a user's"):
         change_to(SystemdService(host, name, is_user=True), "/bin/true", FILE)
