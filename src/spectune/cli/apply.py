@@ -8,16 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectune.cli.interruption import interruptible, undisturbed
-from spectune.cli.kept_server import (
-    KeptServer,
-    confirm,
-    journal_folder,
-    looked_at,
-    proof_of,
-    run_here,
-    running_proof,
-    server_of,
-)
+from spectune.cli.kept_server import KeptServer, confirm, looked_at, proof_of, running_proof, server_of
+from spectune.cli.lending import journal_folder, run_here
 from spectune.cli.options import Parser
 from spectune.cli.recommended import Wanted, recommended, recommended_schedule
 from spectune.cli.service_options import (

@@ -10,7 +10,8 @@ from spectune.analysis.answers import StudyAnswers
 from spectune.cli.engine_facts import check_program
 from spectune.cli.interruption import Interrupted, TimeOver, interruptible
 from spectune.cli.kept_container import KeptContainer, looked_at_container
-from spectune.cli.kept_server import KeptServer, confirm, downtime_left_s, looked_at
+from spectune.cli.kept_server import KeptServer, confirm, looked_at
+from spectune.cli.lending import downtime_left_s
 from spectune.cli.output import STDOUT, Output, store_flag
 from spectune.cli.progress import Pace, StudyProgress
 from spectune.cli.service_options import ContainerPlace
