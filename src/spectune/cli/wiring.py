@@ -15,7 +15,7 @@ from spectune.analysis.answers import StudyAnswers, answer
 from spectune.cli.engine_facts import learn, with_file
 from spectune.cli.llamacpp_door import is_llamacpp_command, llamacpp_command
 from spectune.cli.machine import read_environment
-from spectune.cli.planners import fewest, planner_of, sized_launches, staged_planner
+from spectune.cli.planners import fewest, planner_of, search_share, sized_launches, staged_planner
 from spectune.cli.stored_study import NEWEST, study_named
 from spectune.cli.tune_options import DEFAULT_NUM_STEPS, TuneOptions
 from spectune.cli.workload_source import load_pool
@@ -182,6 +182,7 @@ def run_study(
         read_cpu=read_cpu if keeping.is_local else _no_cpu,
         is_shared=keeping.is_shared,
         read_memory=keeping.read_memory,
+        search_share=search_share(prepared.study),
     )
     return tune(prepared.study, store, planner, partial(TrialRunner, setup), progress)
 

@@ -108,7 +108,17 @@ def lossless_text(found: Lossless) -> str:
         worst = min(broken, key=lambda one: one.valid[0] / one.valid[1])
         text += f"; {worst.valid[0]} of {worst.valid[1]} answers in the form that was asked for, "
         text += f"{worst.valid_off[0]} of {worst.valid_off[1]} with off"
-    return text
+    return text + _calls_text(found)
+
+
+def _calls_text(found: Lossless) -> str:
+    """Whether the calls of tools are what the requests allow; "" where none was made."""
+    made, made_off = sum(one.calls[1] for one in found.arms), sum(one.calls_off[1] for one in found.arms)
+    if not made and not made_off:
+        return ""
+    valid = sum(one.calls[0] for one in found.arms)
+    valid_off = sum(one.calls_off[0] for one in found.arms)
+    return f"; {valid} of {made} tool calls fit the tools offered, {valid_off} of {made_off} with off"
 
 
 def noise_text(noise: Noise) -> str:

@@ -4,7 +4,7 @@ import shlex
 
 from spectune.analysis.answers import ArmAnswer, StudyAnswers, TrialAnswer, UnfinishedAnswer
 from spectune.analysis.comparison import CI_LEVEL, SpeedDifference
-from spectune.analysis.winners import Rival, Winner, effort
+from spectune.analysis.winners import Rival, Winner, contested, effort
 from spectune.domain.spec_config import SpecConfig
 from spectune.metrics.summary import LevelSummary
 from spectune.report import numbers
@@ -70,7 +70,7 @@ def _identity(answers: StudyAnswers) -> tuple[str, ...]:
 
 def _speed_section(answers: StudyAnswers) -> Section:
     levels = answers.study.concurrency
-    best = {(winner.config, winner.concurrency) for winner in answers.winners}
+    best = {(winner.config, winner.concurrency) for winner in contested(answers.winners)}
     rows = [_arm_row(answers, arm, best) for arm in arms_in_order(answers)]
     counted = {number for arm in answers.arms for number in arm.trials}
     unfit = sorted((t for t in answers.trials if t.trial.id not in counted), key=_trial_effort)
@@ -183,14 +183,15 @@ def _is_disturbed(answers: StudyAnswers) -> bool:
 
 
 def _winner_line(answers: StudyAnswers, winner: Winner) -> str:
+    if winner.is_alone:
+        only = f"{winner.config.label}, {numbers.rate(winner.output_tps)} tok/s"
+        return f"at {winner.concurrency}: only {only}, was measured, so nothing was won"
     speed = f"at {winner.concurrency}: {winner.config.label}, {numbers.rate(winner.output_tps)} tok/s"
     if winner.speedup_over_off is not None and not winner.config.is_off:
         speed += f", {numbers.ratio(winner.speedup_over_off)} of off"
         equal = answers.equal_limits_speedup(winner)
         if answers.baselines.limited is not None and equal is not None:
             speed += f" ({numbers.ratio(equal)} at equal limits)"
-    if not winner.rivals:
-        return speed + "; nothing to compare it with"
     rival = winner.rivals[0]
     if winner.is_tie_rule:
         return f"{speed}; {_margin(rival)}: a tie within 1%, the fewer steps are taken"
