@@ -355,8 +355,6 @@ class _Sitting:
 
     def _failed(self, kind: FailureKind, detail: str, *, log: str) -> Failed:
         self.log = log
-        if self._launch_s is None:  # it never got ready: whoever it serves went without it so long
-            self._launch_s = self._setup.clock.monotonic_s() - self._started_s
         story = " ".join([detail, *(f"Known: {bug.line}" for bug in self._known_bugs(log))])
         if self._differs:
             story = f"{story} It ran with {self._differs}."
@@ -366,7 +364,7 @@ class _Sitting:
             detail=masked(story, self._command, self._endpoint),
             log_tail=tail(masked(log, self._command, self._endpoint)),
             effective=self._effective,
-            launch_s=self._launch_s,
+            launch_s=self._launch_s or self._setup.clock.monotonic_s() - self._started_s,
             levels=settle_levels(self._levels),
         )
 
