@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from spectune.clock import Clock
+from spectune.domain.text import is_digits
 from spectune.launch.host import Host
 from spectune.launch.nvml import read_gpus
 from spectune.launch.visible_gpus import Visible, is_visible
@@ -85,7 +86,7 @@ def read_meminfo(text: str) -> tuple[MemoryPlace, ...]:
     amounts = {
         name: int(words[0]) * 1024
         for name, _, value in (line.partition(":") for line in text.splitlines())
-        if (words := value.split()) and words[0].isdecimal()
+        if (words := value.split()) and is_digits(words[0])
     }
     if "MemAvailable" not in amounts or "MemTotal" not in amounts:
         return ()
