@@ -1,6 +1,7 @@
 """A study's answers as a document: the page every renderer shows."""
 
 import shlex
+from collections import Counter
 
 from spectune.analysis.answers import ArmAnswer, StudyAnswers, TrialAnswer, UnfinishedAnswer
 from spectune.analysis.comparison import CI_LEVEL, SpeedDifference
@@ -26,8 +27,13 @@ _LOG_LINES = 12
 _LINE = 48
 
 
-def study_document(answers: StudyAnswers) -> Document:
-    """The whole page."""
+def study_document(answers: StudyAnswers, *, store_flag: str = "") -> Document:
+    """The whole page.
+
+    Args:
+        answers: of the study.
+        store_flag: what a command needs after the study's name to find its store.
+    """
     sections = [
         _speed_section(answers),
         speedup_section(answers),
@@ -39,7 +45,7 @@ def study_document(answers: StudyAnswers) -> Document:
         schedule_section(answers),
         lever_section(answers),
         proof_section(answers),
-        _cost_section(answers),
+        _cost_section(answers, store_flag),
     ]
     return Document(
         title=f"spectune study {answers.study.id}",
@@ -53,12 +59,13 @@ def _identity(answers: StudyAnswers) -> tuple[str, ...]:
     models = {t.effective.model for t in answers.trials if t.effective is not None and t.effective.model}
     engine = " ".join(word for word in (study.engine, answers.engine_version, *sorted(models)) if word)
     memory = numbers.gibibytes(environment.memory_bytes)
-    machine = f"{environment.cpu_model}, {environment.num_cpus} CPUs, {memory}"
+    machine = f"{environment.cpu_model}, {environment.num_cpus} CPUs, {memory}, {environment.platform}"
+    gpus = [f"{count} × {gpu}" for gpu, count in Counter(environment.gpus).items()]
     temperature = "as in each request" if study.workload.temperature is None else study.workload.temperature
     return (
         f"engine: {engine}",
         f"workload: {study.workload.name}, temperature {temperature}, seed {study.workload.seed}",
-        f"machine: {machine}, {environment.platform}",
+        f"machine: {'; '.join([machine, *gpus])}",
         f"command: {study.command.printable}",
     )
 
@@ -301,7 +308,7 @@ def _pasteable(arguments: tuple[str, ...]) -> str:
     return " \\\n".join(lines)
 
 
-def _cost_section(answers: StudyAnswers) -> Section:
+def _cost_section(answers: StudyAnswers, store_flag: str) -> Section:
     cost = answers.cost
     launches = f"{cost.launches} launch" + ("" if cost.launches == 1 else "es")
     service = answers.study.service
@@ -311,8 +318,8 @@ def _cost_section(answers: StudyAnswers) -> Section:
     text = f"{launches}, {numbers.duration(cost.wall_s)}; {away}. "
     if answers.finished:
         text += f"The search ended because {answers.finished}. Again from the raw records: "
-        text += f"`spectune show {answers.study.id}`."
+        text += f"`spectune show {answers.study.id}{store_flag}`."
     else:
         text += "The study was interrupted; it goes on with: "
-        text += f"`spectune tune --resume {answers.study.id}`."
+        text += f"`spectune tune --resume {answers.study.id}{store_flag}`."
     return Section(title="Cost", blocks=(Paragraph(text=text),))

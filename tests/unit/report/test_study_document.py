@@ -40,6 +40,15 @@ def test_the_page_has_table_winners_crossover_and_recommendation() -> None:
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
+def test_the_machine_is_told_with_its_gpus() -> None:
+    history = history_of({0: {1: 100}})
+    assert "GPU" not in page(history)
+    gpus = ("NVIDIA H200, driver 580.159.04",) * 2
+    study = replace(history.study, environment=replace(history.study.environment, gpus=gpus))
+    told = " ".join(page(replace(history, study=study)).split())
+    assert "machine: Test CPU, 2 CPUs, 8.0 GiB, Linux 6.1 x86_64; 2 × NVIDIA H200, driver 580.159.04" in told
+
+
 def test_off_is_recommended_without_flags() -> None:
     text = page(history_of({0: {1: 100}, 2: {1: 80}}))
     assert "Recommendation: off" in text
@@ -119,3 +128,12 @@ def test_the_page_says_whether_a_service_was_away() -> None:
     text = page(replace(history, study=replace(history.study, service="unit llm.service on gpu1")))
     assert "unit llm.service on gpu1 was away for about" in " ".join(text.split())
     assert "no running service was stopped" not in text
+
+
+def test_commands_name_the_store_they_need() -> None:
+    finished = history_of({0: {1: 100}})
+    for history, command in ((finished, "spectune show"), (replace(finished, finished=""), "--resume")):
+        told = answer(history, launch_args)
+        text = " ".join(render_terminal(study_document(told, store_flag=" --store my.db")).split())
+        assert f"{command} study-1 --store my.db`" in text
+        assert "--store" not in render_terminal(study_document(told))
