@@ -6,6 +6,8 @@ source. Needs the extra `spectune[bench]`; Optuna's GP sampler needs PyTorch too
 
 import argparse
 import importlib.util
+import multiprocessing
+import os
 import sys
 import time
 from collections import defaultdict
@@ -45,7 +47,7 @@ def methods(prior: Prior, seed: int, *, has_gp_sampler: bool) -> list[Method]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--quick", action="store_true", help="one seed, no Optuna GP")
     parser.add_argument("--only", default="", help="part of a table's label")
     args = parser.parse_args()
@@ -79,7 +81,8 @@ def _replays(
         for seed in range(seeds)
     ]
     runs: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    with ProcessPoolExecutor() as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(mp_context=spawn, initializer=_raise_on_bad_numbers) as pool:
         for (table, *_), found in zip(jobs, pool.map(_replay_all, jobs), strict=True):
             for name, run in found.items():
                 runs[name][table.label].append(run)
@@ -98,10 +101,16 @@ def _transfers(tables: list[PublishedTable], priors: dict[str, Prior]) -> list[S
     return [s for t in several for s in shifts([t], priors[t.source])]
 
 
+def _raise_on_bad_numbers() -> None:
+    np.seterr(all="raise", under="ignore")
+
+
 def _has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
 if __name__ == "__main__":
-    np.seterr(all="raise", under="ignore")
+    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(threads, "1")  # a process per core; read by the processes started from here
+    _raise_on_bad_numbers()
     sys.exit(main())
