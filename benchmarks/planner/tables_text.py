@@ -20,8 +20,8 @@ _INTRODUCTION = (
 _LAUNCHES = (
     "Mean over seeds. First number: a method with a model may recommend a setting it did not measure where "
     "it predicts more than 1 % gain; second: only measured settings. Measured cells count as measured. Where "
-    "the whole grid's noisy winners lose more than 1 %, that loss counts as found. Fewest: what one who knows "
-    "the truth and all noise needs, who recommends measured settings only (`bounds.py`). Off is a setting "
+    "the whole grid's noisy winners lose more than 1 %, that loss counts as found. Fewest: what one who "
+    "knows the truth and all noise needs, who recommends measured settings only (`bounds.py`). Off is a setting "
     "like any other here; where only the baseline is missing when a method would stop, its launch counts as "
     'the last one of "stops after".'
 )
