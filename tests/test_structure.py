@@ -51,7 +51,6 @@ WITHOUT_UNIT_TEST = {
     # The embedded engine's parts that only make sense together.
     "cpu_engine/api_server.py": "tests/e2e/test_serve.py, as a real process",
     "cpu_engine/front.py": "tests/e2e/test_serve.py, as a real process",
-    "cpu_engine/runner.py": "tests/e2e/test_serve.py, as a real process",
     "cpu_engine/worker.py": "tests/e2e/test_serve.py, as a real process",
     "cpu_engine/messages.py": "values; tests/e2e/test_serve.py",
     "cpu_engine/options.py": "values; tests/unit/cpu_engine/test_command.py",

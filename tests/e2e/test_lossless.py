@@ -4,13 +4,17 @@ import gzip
 import json
 from importlib import resources
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from spectune.cpu_engine.assembly import build_engine
 from spectune.cpu_engine.messages import Submit
 from spectune.cpu_engine.options import EngineOptions
+from spectune.cpu_engine.target import Target
 from spectune.cpu_engine.tokenizer import Tokenizer
-from spectune.cpu_engine.weights import MODELS
+from spectune.cpu_engine.verifier import Tree
+from spectune.cpu_engine.weights import MODELS, read_target
 
 NUM_REQUESTS = 32
 MAX_TOKENS = 64
@@ -58,6 +62,72 @@ def run(options: EngineOptions, requests: list[Submit]) -> tuple[dict[int, list[
 @pytest.fixture(scope="module")
 def plain(requests: list[Submit]) -> dict[int, list[int]]:
     return run(EngineOptions(max_running_requests=1), requests)[0]
+
+
+LENGTH = 96
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    """The bundled target with trees, rows long enough for LENGTH tokens."""
+    config, weights = read_target(MODELS / "target")
+    target = Target(
+        config, weights, aux_layers=(), num_slots=24, context_length=1024, num_threads=1, with_trees=True
+    )
+    target.cache.reserve(LENGTH, 0, np.zeros(25, np.int64))
+    return target
+
+
+@pytest.fixture(scope="module")
+def prompts(requests: list[Submit]) -> NDArray[np.int64]:
+    """Prompts of LENGTH tokens [24, LENGTH], all different."""
+    text = [token for request in requests for token in request.prompt]
+    return np.array(text[: 24 * LENGTH]).reshape(24, LENGTH)
+
+
+@pytest.fixture(scope="module")
+def alone(target: Target, prompts: NDArray[np.int64]) -> list[bytes]:
+    """The last token's logits of each prompt, taken in whole and alone, as bytes."""
+    return [target.prefill(0, 0, prompt)[0].tobytes() for prompt in prompts]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 7, 16, 31, 64, 93, 95])
+@pytest.mark.parametrize("slot", [0, 13])
+def test_a_prompt_in_two_chunks_has_the_same_bits(
+    target: Target, prompts: NDArray[np.int64], alone: list[bytes], cut: int, slot: int
+) -> None:
+    target.prefill(slot, 0, prompts[0, :cut])
+    assert target.prefill(slot, cut, prompts[0, cut:])[0].tobytes() == alone[0]
+
+
+@pytest.mark.parametrize("length", [128, 320, 1024])
+def test_longer_cache_rows_leave_the_bits(
+    prompts: NDArray[np.int64], target: Target, alone: list[bytes], length: int
+) -> None:
+    before = target.cache.length
+    target.cache.reserve(length, 0, np.zeros(25, np.int64))
+    assert target.cache.length == length
+    assert target.prefill(0, 0, prompts[3])[0].tobytes() == alone[3]
+    target.cache.reserve(before, 0, np.zeros(25, np.int64))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 5, 8, 16, 24])
+@pytest.mark.parametrize("width", [1, 2, 4, 9])
+@pytest.mark.parametrize("form", ["chain", "tree"])
+def test_a_batch_of_any_size_and_width_has_the_same_bits(
+    target: Target, prompts: NDArray[np.int64], alone: list[bytes], batch: int, width: int, form: str
+) -> None:
+    start = LENGTH - width
+    for slot in range(batch):
+        target.prefill(slot, 0, prompts[slot, :start])
+    ids, lengths = prompts[:batch, start:], np.full(batch, start)
+    if form == "chain":
+        logits, _ = target.decode(ids, lengths)
+    else:
+        depths = np.tile(np.arange(width), (batch, 1))
+        logits, _ = target.decode_tree(Tree(tokens=ids, parents=depths - 1, depths=depths), lengths)
+    last = logits.reshape(batch, width, -1)[:, -1]
+    assert [row.tobytes() for row in last] == alone[:batch]
 
 
 def test_batching_changes_nothing(requests: list[Submit], plain: dict[int, list[int]]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from spectune.cpu_engine.draft_graph import DraftModel, chain_session
 from spectune.cpu_engine.kv_cache import CacheShape, Floats, SlotCache
-from spectune.cpu_engine.runner import GraphRunner
+from spectune.cpu_engine.runner import BoundGraph, GraphRunner
 from spectune.cpu_engine.schedule import Schedule
 from spectune.cpu_engine.slots import Ints, SlotTable
 from spectune.cpu_engine.verifier import Tree
@@ -105,8 +105,7 @@ class ModelDrafter:
         """Drafts the likeliest chain for every slot."""
         num_steps = self._schedule.steps_for(batch)
         chain = self._chains[num_steps]
-        width = fill_pending(chain, self._draft, table, batch)
-        out = chain.run(num_sequences=batch, num_tokens=width)
+        out = fill_pending(chain, self._draft, table, batch).run()
         tokens = out["drafts"] if num_steps else np.zeros((batch, 0), np.int64)
         return Chain(tokens, np.full(batch, num_steps, np.int64))
 
@@ -124,28 +123,29 @@ def new_draft_cache(draft: DraftModel, num_slots: int) -> SlotCache:
     return SlotCache(shape)
 
 
-def fill_pending(runner: GraphRunner, draft: DraftModel, table: SlotTable, batch: int) -> int:
-    """Puts what the draft has not seen yet into a graph's inputs; returns their width S."""
+def fill_pending(runner: GraphRunner, draft: DraftModel, table: SlotTable, batch: int) -> BoundGraph:
+    """A graph with what the draft has not seen yet in its inputs, ready to run."""
     width = int(table.pending_valid[:batch].max())
-    arrays = runner.arrays(num_sequences=batch, num_tokens=width)
+    graph = runner.for_shape(num_sequences=batch, num_tokens=width)
+    arrays = graph.arrays
     arrays["ids"][:] = table.pending_ids[:batch, :width]
     arrays["start"][:] = table.pending_start[:batch]
     arrays["valid"][:] = table.pending_valid[:batch]
     if draft.is_head:
         arrays["features"][:] = table.pending_features[:batch, :width]
-    return width
+    return graph
 
 
 def take_in(runner: GraphRunner, slot: int, start: int, ids: Ints, features: Floats | None) -> None:
     """Writes a prompt chunk's entries start … into a slot of the draft's cache."""
     if len(ids) == 0:
         return
-    arrays = runner.arrays(first_slot=slot, num_sequences=1, num_tokens=len(ids))
-    arrays["ids"][0] = ids
-    arrays["start"][0] = start
+    graph = runner.for_shape(first_slot=slot, num_sequences=1, num_tokens=len(ids))
+    graph.arrays["ids"][0] = ids
+    graph.arrays["start"][0] = start
     if features is not None:
-        arrays["features"][0] = features[: len(ids)]
-    runner.run(first_slot=slot, num_sequences=1, num_tokens=len(ids))
+        graph.arrays["features"][0] = features[: len(ids)]
+    graph.run()
 
 
 def _last_match(tokens: Ints, ends: Ints, size: int) -> Ints:

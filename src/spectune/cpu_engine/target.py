@@ -48,11 +48,11 @@ class Target:
     def prefill(self, slot: int, start: int, ids: Ints) -> tuple[Floats, Floats | None]:
         """Takes in tokens start … of a prompt: logits of the last [1, vocab], features of all [n, F]."""
         shape = {"first_slot": slot, "num_sequences": 1, "num_tokens": len(ids), "num_rows": 1}
-        arrays = self._chain.arrays(**shape)
-        arrays["ids"][0] = ids
-        arrays["start"][0] = start
-        arrays["rows"][0] = len(ids) - 1
-        out = self._chain.run(**shape)
+        graph = self._chain.for_shape(**shape)
+        graph.arrays["ids"][0] = ids
+        graph.arrays["start"][0] = start
+        graph.arrays["rows"][0] = len(ids) - 1
+        out = graph.run()
         return out["logits"], out["features"][0] if self.feature_size else None
 
     def decode(self, ids: Ints, lengths: Ints) -> tuple[Floats, Floats | None]:
@@ -62,11 +62,11 @@ class Target:
         """
         batch, width = ids.shape
         shape = {"num_sequences": batch, "num_tokens": width, "num_rows": batch * width}
-        arrays = self._chain.arrays(**shape)
-        arrays["ids"][:] = ids
-        arrays["start"][:] = lengths
-        arrays["rows"][:] = np.arange(batch * width)
-        out = self._chain.run(**shape)
+        graph = self._chain.for_shape(**shape)
+        graph.arrays["ids"][:] = ids
+        graph.arrays["start"][:] = lengths
+        graph.arrays["rows"][:] = np.arange(batch * width)
+        out = graph.run()
         return out["logits"], out["features"] if self.feature_size else None
 
     def decode_tree(self, tree: Tree, lengths: Ints) -> tuple[Floats, Floats | None]:
@@ -74,13 +74,13 @@ class Target:
         assert self._tree is not None, "trees need with_trees"
         batch, width = tree.tokens.shape
         shape = {"num_sequences": batch, "num_tokens": width, "num_rows": batch * width}
-        arrays = self._tree.arrays(**shape)
-        arrays["ids"][:] = tree.tokens
-        arrays["start"][:] = lengths
-        arrays["rows"][:] = np.arange(batch * width)
-        arrays["positions"][:] = lengths[:, None] + tree.depths
-        arrays["bias"][:] = tree_bias(tree.parents, lengths, self.cache.length)
-        out = self._tree.run(**shape)
+        graph = self._tree.for_shape(**shape)
+        graph.arrays["ids"][:] = tree.tokens
+        graph.arrays["start"][:] = lengths
+        graph.arrays["rows"][:] = np.arange(batch * width)
+        graph.arrays["positions"][:] = lengths[:, None] + tree.depths
+        graph.arrays["bias"][:] = tree_bias(tree.parents, lengths, self.cache.length)
+        out = graph.run()
         return out["logits"], out["features"] if self.feature_size else None
 
 

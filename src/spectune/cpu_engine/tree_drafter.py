@@ -59,8 +59,7 @@ class TreeDrafter:
 
     def draft(self, table: SlotTable, batch: int) -> Tree:
         """Drafts one tree for every slot."""
-        width = fill_pending(self._first, self._draft, table, batch)
-        out = self._first.run(num_sequences=batch, num_tokens=width)
+        out = fill_pending(self._first, self._draft, table, batch).run()
         last = table.pending_start[:batch] + table.pending_valid[:batch] - 1  # entry of the root's feature
         level = self._children(out["logits"], np.zeros((batch, 1)), np.full((batch, 1), -1))
         pool = [level]
@@ -84,14 +83,15 @@ class TreeDrafter:
         self, tokens: Ints, hidden: Floats, last: Ints, related: NDArray[np.bool_], step: int
     ) -> tuple[Floats, Floats]:
         batch, k = tokens.shape
-        arrays = self._step.arrays(num_sequences=batch, num_tokens=k)
+        graph = self._step.for_shape(num_sequences=batch, num_tokens=k)
+        arrays = graph.arrays
         arrays["ids"][:] = tokens
         arrays["start"][:] = last + 1 + (step - 1) * k
         arrays["positions"][:] = last[:, None] + step
         arrays["bias"][:] = _step_bias(last, related, self.cache.length)
         if self._draft.is_head:
             arrays["hidden_in"][:] = hidden
-        out = self._step.run(num_sequences=batch, num_tokens=k)
+        out = graph.run()
         return out["logits"], out["hidden"].copy()
 
     def _children(self, logits: Floats, scores: NDArray[np.float64], places: Ints) -> Level:

@@ -77,8 +77,7 @@ def test_the_heads_first_scores_are_the_references(target: Target) -> None:
     table.pending_ids[0] = [*PROMPT[1:], REFERENCE["greedy_tokens"][0]]
     table.pending_features[0] = features
     table.pending_valid[0] = len(PROMPT)
-    width = fill_pending(runner, head, table, 1)
-    logits = runner.run(num_sequences=1, num_tokens=width)["logits"][0, 0]
+    logits = fill_pending(runner, head, table, 1).run()["logits"][0, 0]
     np.testing.assert_allclose(logits, REFERENCE["eagle_first_logits"], atol=2e-3)
 
 
