@@ -18,12 +18,12 @@ _INTRODUCTION = (
     "score of a table uses a prior that never saw its source. Written by `run.py`; do not edit."
 )
 _LAUNCHES = (
-    "Mean over seeds. First number: a method with a model may recommend a setting it did not measure where "
-    "it predicts more than 1 % gain; second: only measured settings. Measured cells count as measured. Where "
-    "the whole grid's noisy winners lose more than 1 %, that loss counts as found. Fewest: what one who "
-    "knows the truth and all noise needs, who recommends measured settings only (`bounds.py`). Off is a setting "
-    "like any other here; where only the baseline is missing when a method would stop, its launch counts as "
-    'the last one of "stops after".'
+    "Mean over seeds. First number: a method with a model may recommend a setting it did not measure "
+    "where it predicts more than 1 % gain; second: only measured settings. Measured cells count as "
+    "measured. Where the whole grid's noisy winners lose more than 1 %, that loss counts as found. "
+    "Fewest: what one who knows the truth and all noise needs, who recommends measured settings only "
+    "(`bounds.py`). Off is a setting like any other here; where only the baseline is missing when a "
+    'method would stop, its launch counts as the last one of "stops after".'
 )
 _HELD_OUT = (
     "Mean |error| in %, off apart. Loss in %: mean over levels of what the recommended speculating setting "
