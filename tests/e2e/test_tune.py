@@ -66,6 +66,52 @@ def test_the_finalists_are_launched_again_on_fresh_prompts(bench: Any) -> None:
     assert bench.servers() == []
 
 
+def test_off_at_equal_limits_is_launched_where_speculation_runs_fewer(bench: Any) -> None:
+    """Off runs 6 at once, eagle 2 runs 4; at 6 it is the fastest all the same."""
+    question = [*bench.question("0,2", is_thorough=True), "--confirm", "1", "--refine", "0", "--no-schedule"]
+    question[question.index("--concurrency") + 1] = "1,6"
+    json_file = bench.folder / "out.json"
+    flags = ("--max-running-requests", "6")
+    ran = bench.run("tune", *question, "--json", str(json_file), *bench.server(*flags))
+    assert ran.returncode == 0, ran.stderr
+    result: Json = json.loads(json_file.read_text())
+    assert list(schema_faults(result)) == []
+    found, trials = result["baselines"], {trial["id"]: trial for trial in result["trials"]}
+    limited, plain = trials[found["equal_limits"]], trials[found["own_capacity"]]
+    assert limited["lever"] == "--max-running-requests 4"
+    assert limited["effective"]["max_running_requests"] == 4
+    assert plain["effective"]["max_running_requests"] == 6
+    assert {trial["requested"]["num_steps"] for trial in (limited, plain)} == {0}
+    assert all(result["recommendation"]["speedup_equal_limits"].values())
+    assert "That one runs 4 at once, the limit of eagle 2" in " ".join(ran.stdout.split())
+
+
+def test_calls_of_tools_are_compared_with_offs(bench: Any) -> None:
+    tool = {"type": "function", "function": {"name": "note", "parameters": {"required": ["text"]}}}
+    lines = (
+        {
+            "messages": [{"role": "user", "content": f"note {i}"}],
+            "tools": [tool],
+            "max_tokens": 8 + i % 8,
+            "temperature": 0,
+        }
+        for i in range(400)
+    )
+    question = bench.question("0,2", "3")
+    (bench.folder / "prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ran = bench.run("tune", *question, "--json", "-", *bench.server())
+    assert ran.returncode == 0, ran.stderr
+    result: Json = json.loads(ran.stdout)
+    (arm,) = result["lossless"]["arms"]
+    valid, made = arm["tool_calls"]
+    assert valid == made == arm["answers"] > 0
+    assert arm["tool_calls_off"] == arm["tool_calls"]
+    assert arm["differing"] == 0
+    with closing(sqlite3.connect(bench.store)) as connection:
+        texts = [row[0] for row in connection.execute("SELECT tool_calls FROM request LIMIT 5")]
+    assert all(json.loads(text)[0][0] == "note" for text in texts)
+
+
 def test_json_on_stdout_takes_the_place_of_the_table(bench: Any) -> None:
     ran = bench.run("tune", *bench.question(), "--json", "-", *bench.server())
     assert list(schema_faults(json.loads(ran.stdout))) == []

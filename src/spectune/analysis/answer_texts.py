@@ -1,9 +1,13 @@
-"""Two answers to the same request side by side: where they part, and whether they are what was asked for."""
+"""Two answers to the same request side by side: where they part, and whether they are what was asked for.
+
+An answer is its text and the calls of tools it makes, name and arguments, in order.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from spectune.analysis.tool_answers import Offered, ends_in_calls, offered_tools
 from spectune.domain.measurement import RequestRecord
 from spectune.domain.study import StudyHistory
 from spectune.domain.workload import Part
@@ -19,7 +23,7 @@ class Divergence:
     Attributes:
         concurrency: the level.
         index: the request.
-        character: place in the text, from 0.
+        character: place in the text and, after it, the calls of tools, from 0.
         token: about the same place in tokens, by the answer's tokens per character.
     """
 
@@ -77,13 +81,19 @@ def compare_answers(
 
 
 def _compare(concurrency: int, base: RequestRecord, other: RequestRecord) -> Comparison:
-    tokens = base.output_tokens or 0
-    if base.output_text == other.output_text:
+    tokens, text, other_text = base.output_tokens or 0, answer_text(base), answer_text(other)
+    if text == other_text:
         return Comparison(answers=1, tokens=tokens, agreeing=tokens)
-    character = _common_length(base.output_text, other.output_text)
-    token = min(tokens * character // max(len(base.output_text), 1), max(tokens - 1, 0))
+    character = _common_length(text, other_text)
+    token = min(tokens * character // max(len(text), 1), max(tokens - 1, 0))
     place = Divergence(concurrency=concurrency, index=base.index, character=character, token=token)
     return Comparison(answers=1, tokens=tokens, agreeing=token, differing=1, first=place)
+
+
+def answer_text(record: RequestRecord) -> str:
+    """Everything the answer says: its text, then each call as name and arguments on a line of its own."""
+    calls = (f"\n{call.name}({call.arguments})" for call in record.tool_calls or ())
+    return record.output_text + "".join(calls)
 
 
 def _common_length(one: str, other: str) -> int:
@@ -97,16 +107,16 @@ class Formats:
 
     Attributes:
         json: those whose answer must be JSON.
-        tools: those that offer tools.
+        tools: what those that offer tools allow.
         sampled: those that are not greedy.
     """
 
     json: frozenset[int]
-    tools: frozenset[int]
+    tools: Mapping[int, Offered]
     sampled: frozenset[int]
 
 
-NO_FORMATS = Formats(json=frozenset(), tools=frozenset(), sampled=frozenset())
+NO_FORMATS = Formats(json=frozenset(), tools={}, sampled=frozenset())
 
 
 def formats_of(history: StudyHistory) -> Mapping[CellKey, Formats]:
@@ -116,7 +126,7 @@ def formats_of(history: StudyHistory) -> Mapping[CellKey, Formats]:
         bodies = {request.index: _body(request.body) for request in plan.requests}
         found[plan.concurrency, plan.part] = Formats(
             json=frozenset(index for index, body in bodies.items() if _wants_json(body)),
-            tools=frozenset(index for index, body in bodies.items() if body.get("tools")),
+            tools={index: offered for index, body in bodies.items() if (offered := offered_tools(body))},
             sampled=frozenset(index for index, body in bodies.items() if body.get("temperature", 0) != 0),
         )
     return found
@@ -126,7 +136,7 @@ def count_valid(records: Iterable[RequestRecord], formats: Formats) -> tuple[int
     """Answers that are what was asked for, and how many were asked for something; cut answers aside.
 
     An answer to a request for JSON must parse. One to a request that offers tools is counted as valid when
-    it ends in a call: alone that says nothing, but off's count is beside it.
+    it makes valid calls: that it makes none may be right, but off's count is beside it.
     """
     checks = list(_checks(records, formats))
     return sum(checks), len(checks)
@@ -139,7 +149,7 @@ def _checks(records: Iterable[RequestRecord], formats: Formats) -> Iterator[bool
         if record.index in formats.json:
             yield _is_json(record.output_text)
         elif record.index in formats.tools:
-            yield record.finish_reason == "tool_calls"
+            yield ends_in_calls(record, formats.tools[record.index])
 
 
 def _body(text: str) -> dict[str, object]:

@@ -13,6 +13,7 @@ from spectune.analysis.levers import LeverAnswer, answer_levers
 from spectune.analysis.lossless import Lossless, answer_lossless
 from spectune.analysis.noise import Noise
 from spectune.analysis.recommendation import Recommendation, choose_setting, recommend
+from spectune.analysis.refining import whys_wide
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleForms, answer_schedule
 from spectune.analysis.shortlist import shortlist
 from spectune.analysis.study_fit import StudyFit, fit_study
@@ -145,6 +146,7 @@ class StudyAnswers:
         caveats: signs that a figure should not be trusted.
         cost: what it took.
         finished: why the search stopped; "" when it was interrupted.
+        whys_wide: (low, high) of each change that is still wide to why it was not narrowed further.
     """
 
     study: Study
@@ -164,6 +166,11 @@ class StudyAnswers:
     caveats: tuple[Caveat, ...]
     cost: Cost
     finished: str
+    whys_wide: Mapping[tuple[int, int], str]
+
+    def why_wide(self, ends: tuple[int, int]) -> str:
+        """Why a change between these levels was not narrowed further; "" for one that is narrow."""
+        return self.whys_wide.get(ends, "")
 
     def equal_limits_speedup(self, winner: Winner) -> float | None:
         """The winner's tokens/s ÷ those of off at equal limits; None where that was not measured."""
@@ -200,14 +207,16 @@ def answer(
     baselines = find_baselines(history, _that_matter(history, fit, winners))
     chosen = recommend(history, fit, baselines)
     trials = tuple(_trial_answer(outcome) for outcome in history.outcomes)
+    crossovers = find_crossovers(winners, fit.levels)
+    break_even = find_break_even(history.study.concurrency, fit.levels)
     return StudyAnswers(
         study=history.study,
         engine_version=next((t.effective.engine_version for t in trials if t.effective is not None), ""),
         trials=trials,
         unfinished=tuple(_unfinished_answer(unfinished) for unfinished in history.unfinished),
         winners=winners,
-        crossovers=find_crossovers(winners, fit.levels),
-        break_even=find_break_even(fit.levels),
+        crossovers=crossovers,
+        break_even=break_even,
         baselines=baselines,
         arms=_arms(fit, baselines),
         recommendation=chosen and replace(chosen, launch_args=launch_args(chosen.config)),
@@ -218,6 +227,7 @@ def answer(
         caveats=find_caveats(history, fit.measured),
         cost=Cost(launches=history.launches, wall_s=history.wall_s, downtime_s=_downtime_s(history)),
         finished=history.finished,
+        whys_wide=whys_wide(history, crossovers, break_even),
     )
 
 

@@ -1,20 +1,24 @@
 """Where the best setting changes: an interval of concurrency between two measured levels, never a point.
 
 Levels measured in between narrow it: from the end where one setting is best towards the other, as long as
-that setting stays ahead. The cause comes from tokens/s = running × tokens per step ÷ step time: the factor
+that setting stays ahead; a third setting that is more than a tie ahead of both there is a change of its own.
+A level in between counts only where no setting that was not measured there may be ahead
+(analysis/level_guess).
+The cause comes from tokens/s = running × tokens per step ÷ step time: the factor
 that turned most against the lower setting from one end to the other.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from spectune.analysis.comparison import LevelFit, SpeedDifference
+from spectune.analysis.comparison import TIE_SHARE, LevelFit, SpeedDifference
 from spectune.analysis.launches import OFF_ARM, Arm
-from spectune.analysis.winners import Fits, Winner
-from spectune.domain.spec_config import SpecConfig
+from spectune.analysis.level_guess import Guess
+from spectune.analysis.winners import Fits, Winner, contested
+from spectune.domain.spec_config import OFF, SpecConfig
 
 Cause = Literal["capacity", "verification cost", "acceptance"]
 
@@ -50,33 +54,49 @@ class BreakEven:
         concurrency: highest level at which it still does, and the next; None where there is no such place.
         why: why there is none, "" where there is one.
         uncertain: levels at which the noise does not tell the best speculation from off.
+        config: the best speculation at the lower of the two; None without them.
     """
 
     concurrency: tuple[int, int] | None
     why: str
     uncertain: tuple[int, ...] = ()
+    config: SpecConfig | None = None
 
 
 def find_crossovers(winners: tuple[Winner, ...], fits: Fits) -> tuple[Crossover, ...]:
-    """The changes between neighbouring levels, by ascending concurrency."""
+    """The changes between neighbouring levels with more than one setting, by ascending concurrency."""
+    guess = Guess.of(fits)
     return tuple(
-        _crossover(lower, upper, fits)
-        for lower, upper in pairwise(sorted(winners, key=lambda winner: winner.concurrency))
+        crossover
+        for lower, upper in pairwise(sorted(contested(winners), key=lambda winner: winner.concurrency))
         if lower.config != upper.config
+        for crossover in _between(lower, upper, guess)
     )
 
 
-def find_break_even(fits: Fits) -> BreakEven:
-    """Where the best measured speculation falls to off's speed or below."""
-    leads = {level: lead for level, fit in sorted(fits.items()) if (lead := _lead_over_off(fit)) is not None}
+def find_break_even(levels: Collection[int], fits: Fits) -> BreakEven:
+    """Where the best measured speculation falls to off's speed or below for the last time.
+
+    Args:
+        levels: of the search; in between, a level at which off leads counts where no speculation that was
+            not measured there may be ahead of it.
+        fits: the arms of each level.
+    """
+    guess = Guess.of(fits)
+    leads = {
+        level: lead
+        for level, fit in sorted(fits.items())
+        if (lead := _lead_over_off(fit)) is not None
+        and (lead[1].ratio > 1 or level in levels or not guess.rivals_at(level, OFF))
+    }
     if not leads:
         return BreakEven(concurrency=None, why="off and speculation were not measured at a common level")
-    levels = list(leads)
-    uncertain = tuple(level for level, lead in leads.items() if not lead.is_decided)
-    for low, high in pairwise(levels):
-        if leads[low].ratio > 1 >= leads[high].ratio:
-            return BreakEven(concurrency=(low, high), why="", uncertain=uncertain)
-    return BreakEven(concurrency=None, why=_no_break_even(leads), uncertain=uncertain)
+    uncertain = tuple(level for level, (_, lead) in leads.items() if not lead.is_decided)
+    for low, high in reversed(list(pairwise(leads))):
+        if leads[low][1].ratio > 1 >= leads[high][1].ratio:
+            return BreakEven(concurrency=(low, high), why="", uncertain=uncertain, config=leads[low][0])
+    why = _no_break_even({level: lead for level, (_, lead) in leads.items()})
+    return BreakEven(concurrency=None, why=why, uncertain=uncertain)
 
 
 def _no_break_even(leads: Mapping[int, SpeedDifference]) -> str:
@@ -90,46 +110,80 @@ def _no_break_even(leads: Mapping[int, SpeedDifference]) -> str:
     return f"speculation is faster than off only from {first} on"
 
 
-def _lead_over_off(fit: LevelFit) -> SpeedDifference | None:
-    """The best speculation relative to off; None without both."""
+def _lead_over_off(fit: LevelFit) -> tuple[SpecConfig, SpeedDifference] | None:
+    """The best speculation and its speed relative to off; None without both."""
     others = [Arm(config=config) for config in fit.settings if not config.is_off]
     if not others or not fit.has(OFF_ARM):
         return None
-    return fit.difference(max(others, key=fit.tps), OFF_ARM, contenders=len(others))
+    best = max(others, key=fit.tps)
+    return best.config, fit.difference(best, OFF_ARM, contenders=len(others))
 
 
-def _crossover(lower: Winner, upper: Winner, fits: Fits) -> Crossover:
-    pair = (Arm(config=lower.config), Arm(config=upper.config))
+def _between(lower: Winner, upper: Winner, guess: Guess) -> Iterator[Crossover]:
+    """The changes from one winner to the next, over the levels in between that tell which setting is best."""
+    ends = (lower.concurrency, upper.concurrency)
+    inside = [level for level in sorted(guess.fits) if ends[0] < level < ends[1]]
+    pair = (lower.config, upper.config)
+    steps = [(ends[0], lower.config)]
+    steps += [(level, found) for level in inside if (found := _best_at(guess, pair, level)) is not None]
+    steps.append((ends[1], upper.config))
+    for (low, before), (high, after) in pairwise(_path(steps)):
+        yield _crossover((lower, upper), (before, after), guess.fits, (low[1], high[0]))
+
+
+def _best_at(guess: Guess, pair: tuple[SpecConfig, SpecConfig], level: int) -> SpecConfig | None:
+    """The best setting of a level in between: one of the pair unless another is more than a tie ahead.
+
+    None where the level does not tell it.
+    """
+    fit = guess.fits[level]
+    speeds = {config: fit.tps(Arm(config=config)) for config in fit.settings}
+    if len(speeds) < 2 or guess.rivals_at(level):
+        return None
+    best = max(speeds, key=lambda config: speeds[config])
+    of_pair = max((config for config in pair if config in speeds), key=lambda c: speeds[c], default=best)
+    return of_pair if speeds[of_pair] >= (1 - TIE_SHARE) * speeds[best] else best
+
+
+_Stay = tuple[tuple[int, int], SpecConfig]
+"""Where a setting is best: its first and last level."""
+
+
+def _path(steps: list[tuple[int, SpecConfig]]) -> list[_Stay]:
+    """From the low end to the first level of the last setting; a setting once left is not returned to."""
+    stays: list[_Stay] = []
+    for level, config in steps:
+        if stays and stays[-1][1] == config:
+            stays[-1] = (stays[-1][0][0], level), config
+        elif config not in [left for _, left in stays]:
+            stays.append(((level, level), config))
+        if config == steps[-1][1]:
+            break
+    return stays
+
+
+def _crossover(
+    ends: tuple[Winner, Winner], change: tuple[SpecConfig, SpecConfig], fits: Fits, narrowed: tuple[int, int]
+) -> Crossover:
+    lower, upper = ends
+    pair = (Arm(config=change[0]), Arm(config=change[1]))
     bounds = range(lower.concurrency, upper.concurrency + 1)
     common = [level for level in sorted(fits) if level in bounds and all(map(fits[level].has, pair))]
-    low, high = _narrowed(common, pair, fits, (lower.concurrency, upper.concurrency))
-    certain = _certain(common, pair, fits, (low, high))
-    is_whole = (low, high) == (lower.concurrency, upper.concurrency)
+    certain = _certain(common, pair, fits, narrowed)
+    is_whole = narrowed == (lower.concurrency, upper.concurrency)
     return Crossover(
-        from_config=lower.config,
-        to_config=upper.config,
-        low=low,
-        high=high,
+        from_config=change[0],
+        to_config=change[1],
+        low=narrowed[0],
+        high=narrowed[1],
         decided=(
             _certainly_beats(lower, upper.config) and _certainly_beats(upper, lower.config)
             if is_whole
-            else certain == (low, high)
+            else certain == narrowed
         ),
         certain=certain,
         cause=_cause(fits, pair, lower.concurrency, upper.concurrency),
     )
-
-
-def _narrowed(common: list[int], pair: tuple[Arm, Arm], fits: Fits, ends: tuple[int, int]) -> tuple[int, int]:
-    """The last level up to which the lower setting leads, and the next one."""
-    low, high = ends
-    for level in common:
-        if low < level < high:
-            if fits[level].tps(pair[0]) > fits[level].tps(pair[1]):
-                low = level
-            else:
-                high = level
-    return low, high
 
 
 def _certain(

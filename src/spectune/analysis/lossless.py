@@ -31,6 +31,7 @@ from spectune.analysis.answer_texts import (
     formats_of,
 )
 from spectune.analysis.launches import OFF_ARM, Arm, MeasuredLevel
+from spectune.analysis.tool_answers import count_calls
 from spectune.domain.measurement import RequestRecord
 from spectune.domain.study import NO_PROOF, StudyHistory
 
@@ -52,6 +53,8 @@ class ArmLossless:
         found: its answers beside off's.
         valid: (answers of its that are what was asked for, how many were asked).
         valid_off: the same of off's.
+        calls: (calls of tools whose function and arguments its requests allow, how many it made).
+        calls_off: the same of off's.
         verdict: in a word.
     """
 
@@ -59,6 +62,8 @@ class ArmLossless:
     found: Comparison
     valid: tuple[int, int]
     valid_off: tuple[int, int]
+    calls: tuple[int, int]
+    calls_off: tuple[int, int]
     verdict: LosslessVerdict
 
 
@@ -161,6 +166,38 @@ def _floor(off: list[MeasuredLevel], formats: Mapping[CellKey, Formats]) -> tupl
     return total, highest
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    """Answers and calls that are what was asked for, of an arm and of off, as in ArmLossless."""
+
+    valid: tuple[int, int] = (0, 0)
+    valid_off: tuple[int, int] = (0, 0)
+    calls: tuple[int, int] = (0, 0)
+    calls_off: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def of(cls, ours: list[RequestRecord], offs: list[RequestRecord], wanted: Formats) -> "_Counts":
+        return cls(
+            valid=count_valid(ours, wanted),
+            valid_off=count_valid(offs, wanted),
+            calls=count_calls(ours, wanted.tools),
+            calls_off=count_calls(offs, wanted.tools),
+        )
+
+    def __add__(self, other: "_Counts") -> "_Counts":
+        return _Counts(
+            valid=_sum(self.valid, other.valid),
+            valid_off=_sum(self.valid_off, other.valid_off),
+            calls=_sum(self.calls, other.calls),
+            calls_off=_sum(self.calls_off, other.calls_off),
+        )
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether what was asked for is kept less often than by off, by more than chance."""
+        return _breaks_formats(self.valid, self.valid_off) or _breaks_formats(self.calls, self.calls_off)
+
+
 def _judge(
     own: list[MeasuredLevel],
     off: list[MeasuredLevel],
@@ -169,7 +206,7 @@ def _judge(
 ) -> ArmLossless:
     base = {_key(cell): cell for cell in reversed(off)}
     total = near = Comparison()
-    valid, valid_off = [(0, 0)], [(0, 0)]
+    counts = _Counts()
     for cell in own:
         if _key(cell) not in base:
             continue
@@ -178,14 +215,20 @@ def _judge(
         found = compare_answers(level, offs, ours)
         total += found
         near += found if level <= floor[1] else Comparison()
-        valid.append(count_valid(ours, wanted))
-        valid_off.append(count_valid(offs, wanted))
+        counts += _Counts.of(ours, offs, wanted)
     judged = near if near.tokens >= ENOUGH_TOKENS else total
-    counts = _sum(valid), _sum(valid_off)
     verdict = _verdict(total, judged, floor[0])
-    if verdict in {"exact", "within the noise floor"} and _breaks_formats(*counts):
+    if verdict in {"exact", "within the noise floor"} and counts.is_worse:
         verdict = "differs"
-    return ArmLossless(arm=own[0].arm, found=total, valid=counts[0], valid_off=counts[1], verdict=verdict)
+    return ArmLossless(
+        arm=own[0].arm,
+        found=total,
+        valid=counts.valid,
+        valid_off=counts.valid_off,
+        calls=counts.calls,
+        calls_off=counts.calls_off,
+        verdict=verdict,
+    )
 
 
 def _verdict(total: Comparison, judged: Comparison, floor: Comparison) -> LosslessVerdict:
@@ -205,12 +248,12 @@ def _verdict(total: Comparison, judged: Comparison, floor: Comparison) -> Lossle
 
 
 def _breaks_formats(own: tuple[int, int], off: tuple[int, int]) -> bool:
-    """Whether fewer answers keep their format than off's, by more than chance."""
+    """Whether fewer keep their format than off's, by more than chance."""
     broken, broken_off = own[1] - own[0], off[1] - off[0]
     if not own[1] or not off[1] or broken <= broken_off:
         return False
     return float(bdtrc(broken - 1, broken + broken_off, own[1] / (own[1] + off[1]))) < _CHANCE
 
 
-def _sum(counts: list[tuple[int, int]]) -> tuple[int, int]:
-    return sum(valid for valid, _ in counts), sum(asked for _, asked in counts)
+def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]

@@ -93,13 +93,14 @@ def recommend(history: StudyHistory, fit: StudyFit, baselines: Baselines) -> Rec
     if chosen is None:
         return None
     limits = check_limits(fit.levels, study.proof.slo, mix.weights)
+    asked = {level: found for level, found in fit.levels.items() if level in study.concurrency}
     config, capacity = chosen.config, capacities(history)
     return Recommendation(
         config=config,
         launch_args=(),
-        levels=reasons(fit.levels, config, tuple(chosen.means), baselines, capacity.get(config)),
+        levels=reasons(asked, config, tuple(chosen.means), baselines, capacity.get(config)),
         is_tie_rule=chosen.is_tie_rule,
-        alternative=_alternative(fit.levels, chosen, baselines, capacity),
+        alternative=_alternative(asked, chosen, baselines, capacity),
         mix=mix,
         confirmation=confirm(fit, fresh, Arm(config=config), mix, failure_again(history, config)),
         instead_of=None if searched is None or searched.config == config else searched.config,

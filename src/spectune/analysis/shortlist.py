@@ -5,12 +5,14 @@ changes and the schedule come from everything measured so far, so that refined l
 """
 
 import math
+from itertools import pairwise
 
-from spectune.analysis.crossover import Crossover, find_crossovers
+from spectune.analysis.crossover import Crossover, find_break_even, find_crossovers
 from spectune.analysis.launches import capacities
 from spectune.analysis.recommendation import choose_setting
+from spectune.analysis.refining import open_gaps
 from spectune.analysis.study_fit import fit_study, of_search
-from spectune.analysis.winners import Winner, find_winners
+from spectune.analysis.winners import Winner, contested, find_winners
 from spectune.domain.schedule import Schedule, ScheduleRange
 from spectune.domain.shortlist import Shortlist
 from spectune.domain.spec_config import OFF, SpecConfig
@@ -25,17 +27,26 @@ def shortlist(history: StudyHistory) -> Shortlist:
     chosen = choose_setting(study, searched)
     recommended = None if chosen is None else chosen.config
     wanted = [OFF] if any(OFF in fit.settings for fit in searched.values()) else []
-    wanted += [winner.config for winner in find_winners(searched, study.concurrency)]
-    winners = find_winners(fits, study.concurrency)
+    found = contested(find_winners(searched, study.concurrency))
+    wanted += _partners(found, recommended)
+    wanted += [winner.config for winner in found]
+    winners = contested(find_winners(fits, study.concurrency))
     crossovers = find_crossovers(winners, fits)
+    gaps = open_gaps(history, fits, crossovers, find_break_even(study.concurrency, fits))
     schedule = make_schedule(winners, crossovers, capacities(history))
     return Shortlist(
         recommended=recommended,
         rivals=tuple(config for config in dict.fromkeys(wanted) if config != recommended),
-        crossings=tuple((c.from_config, c.to_config, c.low, c.high) for c in crossovers),
+        gaps=tuple(sorted(gaps, key=lambda gap: recommended not in (gap.first, gap.second))),
         schedule=schedule,
         schedule_config=None if schedule is None else _most(winners, schedule),
     )
+
+
+def _partners(winners: tuple[Winner, ...], recommended: SpecConfig | None) -> list[SpecConfig]:
+    """Those that meet the recommended setting where the best one changes: for its changes to be narrowed."""
+    changes = [(lower.config, upper.config) for lower, upper in pairwise(winners)]
+    return [config for change in changes if recommended in change for config in change]
 
 
 def make_schedule(
@@ -48,10 +59,11 @@ def make_schedule(
 
     Args:
         winners: one per level, by ascending concurrency.
-        crossovers: the changes between them, as narrow as they were measured.
+        crossovers: the changes between them, as narrow as they were measured; in between others may be best.
         capacities: most sequences each setting runs at once, where known.
     """
-    configs = dict.fromkeys(winner.config for winner in winners)
+    met = [config for change in crossovers for config in (change.from_config, change.to_config)]
+    configs = dict.fromkeys([*(winner.config for winner in winners), *met])
     methods = {(config.method, config.topk) for config in configs if not config.is_off}
     if len(configs) < 2 or len(methods) != 1 or next(iter(methods))[1] != 1:
         return None

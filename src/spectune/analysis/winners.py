@@ -4,7 +4,7 @@ The winner is the best of several, so its lead is the larger for having been pic
 hold for all contenders at once: the rivals that are not far behind beyond doubt (analysis/comparison).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from spectune.analysis.comparison import TIE_SHARE, LevelFit, SpeedDifference
@@ -37,7 +37,8 @@ class Winner:
         config: the setting.
         output_tps: its tokens/s there.
         speedup_over_off: its tokens/s ÷ those of off; None where off was not measured.
-        decided: whether it is faster than every other measured setting, ties excluded at 95 %.
+        decided: whether it is faster than every other measured setting, ties excluded at 95 %; never where
+            no other was measured.
         is_tie_rule: whether a setting with more steps was faster by less than 1 %.
         rivals: the other settings, fastest first.
     """
@@ -49,6 +50,16 @@ class Winner:
     decided: bool
     is_tie_rule: bool
     rivals: tuple[Rival, ...]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other setting was measured at the level: then it has won nothing."""
+        return not self.rivals
+
+
+def contested(winners: Iterable[Winner]) -> tuple[Winner, ...]:
+    """Those that won over another setting: only they tell where the best setting changes."""
+    return tuple(winner for winner in winners if not winner.is_alone)
 
 
 def find_winners(fits: Fits, concurrency: tuple[int, ...]) -> tuple[Winner, ...]:

@@ -1,5 +1,6 @@
 """Which planner a study asks for, and among how many launches it shares its budget."""
 
+import math
 import shlex
 from dataclasses import replace
 from typing import assert_never
@@ -11,11 +12,12 @@ from spectune.planning.grid import GridPlanner, fewest_launches
 from spectune.planning.methods import MethodsPlanner
 from spectune.planning.model_planner import ModelPlanner
 from spectune.planning.planner import Planner
-from spectune.planning.staged import StagedPlanner
+from spectune.planning.staged import FINALISTS_OF_ONE_ROUND, StagedPlanner
 from spectune.planning.stopping import Budget
 
 MODEL_LAUNCHES = 6  # what the model search needs on most surfaces (benchmarks/planner), and one to spare
 FEWEST_MODEL_LAUNCHES = 3
+_SEARCH_PROMPTS = 0.6
 
 
 def staged_planner(study: Study, adapter: EngineAdapter) -> Planner:
@@ -43,8 +45,13 @@ def planner_of(study: Study) -> Planner:
 
 
 def sized_launches(study: Study) -> int:
-    """Launches among which the measuring budget is shared."""
-    return _searched(study) + _confirming(study)
+    """Launches of the search's length among which the measuring budget is shared."""
+    return _searched(study) + _confirming_share(study)
+
+
+def search_share(study: Study) -> float:
+    """Share of the prompts that the search may use: the finalists are launched again on others."""
+    return _SEARCH_PROMPTS if study.proof.rounds or study.proof.has_schedule else 1.0
 
 
 def fewest(study: Study) -> int:
@@ -60,7 +67,14 @@ def _searched(study: Study) -> int:
 
 
 def _confirming(study: Study) -> int:
-    return min(study.space.num_settings, 2) * study.proof.rounds
+    return min(study.space.num_settings, FINALISTS_OF_ONE_ROUND) * study.proof.rounds
+
+
+def _confirming_share(study: Study) -> int:
+    """What the finalists' launches take, in launches of the search: anchor and levels in between are more."""
+    levels = len(study.concurrency)
+    between = study.proof.refine if levels > 1 else 0
+    return math.ceil(_confirming(study) * (levels + 1 + between) / levels)
 
 
 def _search_budget(study: Study) -> Budget:

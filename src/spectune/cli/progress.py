@@ -29,11 +29,14 @@ class Pace:
         max_trials: settings that may come.
         guess_s: seconds a trial is expected to take before one was seen.
         seconds: of the trials that ended.
+        fewest_trials: settings that come in any case; None where the time left needs no telling, because
+            the study has a budget.
     """
 
     max_trials: int
     guess_s: float
     seconds: list[float]
+    fewest_trials: int | None = None
 
     @property
     def trial_s(self) -> float:
@@ -44,6 +47,17 @@ class Pace:
         """Seconds to the end at most, `elapsed_s` into the current trial."""
         to_come = max(self.max_trials - len(self.seconds), 1)
         return max(self.trial_s - elapsed_s, 0.0) + self.trial_s * (to_come - 1)
+
+    @property
+    def left_text(self) -> str:
+        """The time left once a trial has ended, for the user; "" where it needs no telling, or is over."""
+        done = len(self.seconds)
+        if self.fewest_trials is None or done >= self.max_trials:
+            return ""
+        longest = numbers.duration(self.trial_s * (self.max_trials - done))
+        few = self.fewest_trials - done
+        shortest = f"{numbers.duration(self.trial_s * few)} to " if few > 0 else "at most "
+        return f"{shortest}{longest} left at the pace so far"
 
     def share(self, elapsed_s: float) -> float:
         """Part of the whole that is done, 0 to 1."""
@@ -111,9 +125,11 @@ class StudyProgress(AbstractContextManager["StudyProgress"]):
         self._pace.seconds.append(self._clock.monotonic_s() - self._trial_began_s)
         if isinstance(outcome, Completed):
             self._show(None)
-            return
-        reason = outcome.detail if isinstance(outcome, Failed) else outcome.reason
-        self._say(f"{_named(outcome.trial)}: no result: {reason}")
+        else:
+            reason = outcome.detail if isinstance(outcome, Failed) else outcome.reason
+            self._say(f"{_named(outcome.trial)}: no result: {reason}")
+        if left := self._pace.left_text:
+            self._say(left)
 
     def _say(self, line: str) -> None:
         line = printable(line)
@@ -160,4 +176,4 @@ class _Bar:
 
 
 def _named(trial: Trial) -> str:
-    return f"{trial.label}, again" if trial.role == "confirm" else trial.label
+    return f"{trial.label}, again" if trial.role in ("confirm", "refine") else trial.label

@@ -9,7 +9,7 @@ from spectune.workloads.mixes import read_slo
 PROOF = ("confirm", "refine", "schedule", "check_lossless", "mix", "slo")
 TWO_WAY = frozenset({"schedule", "check_lossless"})
 """Options that are given as `--NAME` or `--no-NAME`."""
-_DEFAULT = ProofRule(rounds=1, refine=1, is_lossless=True)
+_DEFAULT = ProofRule(rounds=1, refine=2, has_equal_limits=True, is_lossless=True)
 _THOROUGH = ProofRule(rounds=2, refine=3, has_schedule=True, has_equal_limits=True, is_lossless=True)
 
 
@@ -21,8 +21,9 @@ def add_proof_arguments(group: argparse._ArgumentGroup) -> None:  # (argparse na
         help="fresh launches of the finalists on fresh prompts (default 1; 2 with --thorough; 0: none)",
     )  # fmt: skip
     group.add_argument(
-        "--refine", metavar="N", help="levels measured within each crossover (default 1; 3 with --thorough)"
-    )
+        "--refine", metavar="N",
+        help="levels a launch measures within wide crossovers (default 2; 3 with --thorough)",
+    )  # fmt: skip
     group.add_argument(
         "--schedule", action=either,
         help="start and measure a schedule of steps by batch size (default with --thorough)",
@@ -43,11 +44,12 @@ def add_proof_arguments(group: argparse._ArgumentGroup) -> None:  # (argparse na
 def read_proof(found: argparse.Namespace, *, is_thorough: bool) -> ProofRule:
     """What the options ask for, without the mix, which may take a minute to load; raises ConfigError."""
     base = _THOROUGH if is_thorough else _DEFAULT
+    rounds = _count(found.confirm, "--confirm", base.rounds)
     return ProofRule(
-        rounds=_count(found.confirm, "--confirm", base.rounds),
+        rounds=rounds,
         refine=_count(found.refine, "--refine", base.refine),
         has_schedule=base.has_schedule if found.schedule is None else found.schedule,
-        has_equal_limits=base.has_equal_limits,
+        has_equal_limits=is_thorough or rounds > 0,
         is_lossless=base.is_lossless if found.check_lossless is None else found.check_lossless,
         slo=read_slo(found.slo) if found.slo else (),
     )

@@ -94,7 +94,12 @@ def _run(
     max_trials = max(plan.max_launches, 1)
     guess_s = (plan.expected_s or 0.0) / max_trials or 120.0
     done = 0 if prepared.resumed is None else len(prepared.resumed.outcomes)
-    pace = Pace(max_trials=max(max_trials - done, 1), guess_s=guess_s, seconds=[])
+    pace = Pace(
+        max_trials=max(max_trials - done, 1),
+        guess_s=guess_s,
+        seconds=[],
+        fewest_trials=None if plan.expected_s is not None else max(plan.fewest_launches - done, 0),
+    )
     where = f" --store {store_file}" if store_file else ""
     unit = "" if kept is None else f" {kept.place.flags}"
     go_on = (

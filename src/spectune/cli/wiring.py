@@ -16,7 +16,7 @@ from spectune.analysis.answers import StudyAnswers, answer
 from spectune.cli.engine_facts import learn, with_file
 from spectune.cli.llamacpp_door import is_llamacpp_command, llamacpp_command
 from spectune.cli.machine import read_environment
-from spectune.cli.planners import fewest, planner_of, sized_launches, staged_planner
+from spectune.cli.planners import fewest, planner_of, search_share, sized_launches, staged_planner
 from spectune.cli.tune_options import DEFAULT_NUM_STEPS, DEFAULT_WORKLOAD, NEWEST, TuneOptions
 from spectune.clock import SystemClock
 from spectune.domain.command import MASK, Command
@@ -180,6 +180,7 @@ def run_study(
         read_cpu=read_cpu if keeping.is_local else _no_cpu,
         is_shared=keeping.is_shared,
         read_memory=keeping.read_memory,
+        search_share=search_share(prepared.study),
     )
     return tune(prepared.study, store, planner, partial(TrialRunner, setup), progress)
 

@@ -6,6 +6,19 @@ from spectune.domain.workload import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call of a tool, as the model wrote it.
+
+    Attributes:
+        name: of the function; "" where none came.
+        arguments: their text, JSON if the model kept to it.
+    """
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
     """What happened to one request. All times are monotonic seconds since the level began.
 
@@ -22,6 +35,8 @@ class RequestRecord:
         finish_reason: the engine's word, or "" when the request failed.
         output_text: what was generated.
         error: "" when the request succeeded, else one line saying what went wrong.
+        tool_calls: the calls of tools it made, in order; None where they were not kept (stores before
+            schema 3).
     """
 
     index: int
@@ -35,6 +50,7 @@ class RequestRecord:
     finish_reason: str
     output_text: str
     error: str = ""
+    tool_calls: tuple[ToolCall, ...] | None = ()
 
     @property
     def is_ok(self) -> bool:

@@ -84,13 +84,17 @@ class SearchRule:
 GRID_SEARCH = SearchRule()
 
 
+_REFINING_PER_ROUND = 3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofRule:
     """What is measured once the search has stopped, before anything is called recommended.
 
     Attributes:
         rounds: fresh launches of each finalist on fresh prompts; 0: the search's measurements stand alone.
-        refine: levels measured within each crossover, by the two settings that meet there.
+        refine: levels that a launch measures beside its own, within wide changes of the best setting;
+            launches for nothing else follow while the budget allows them.
         has_schedule: whether a schedule of steps by batch size is started and measured.
         has_equal_limits: whether off is measured at the limits speculation leaves, where they bind.
         is_lossless: whether the outputs are checked against off's.
@@ -105,6 +109,11 @@ class ProofRule:
     is_lossless: bool = False
     mix: tuple[tuple[int, float], ...] = ()
     slo: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def most_refining(self) -> int:
+        """Launches at most that are made only for levels within wide changes."""
+        return _REFINING_PER_ROUND * self.rounds if self.refine else 0
 
 
 NO_PROOF = ProofRule()

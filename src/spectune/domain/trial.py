@@ -9,7 +9,7 @@ from spectune.domain.spec_config import SpecConfig
 from spectune.domain.workload import Part
 
 TrialId = NewType("TrialId", int)
-Role = Literal["setting", "baseline", "repeat", "confirm", "schedule"]
+Role = Literal["setting", "baseline", "repeat", "confirm", "refine", "schedule"]
 FailureKind = Literal[
     "bad_argument", "port_in_use", "out_of_memory", "memory_held", "unsupported", "missing_draft",
     "driver_error", "crash_at_start", "not_ready", "crash_under_load", "hang", "bad_answer", "request_errors",

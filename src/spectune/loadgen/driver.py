@@ -239,5 +239,6 @@ def _record(stream: RawStream, content: StreamContent | None, started_s: float) 
         output_tokens=content.output_tokens,
         finish_reason="" if error else content.finish_reason,
         output_text=content.text,
+        tool_calls=content.tool_calls,
         error=error,
     )

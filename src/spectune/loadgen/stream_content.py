@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
+from spectune.domain.measurement import ToolCall
 from spectune.domain.text import whole_characters
 from spectune.loadgen.sse import SseParser
+from spectune.loadgen.tool_calls import ToolCallPieces
 
 _DONE = b"[DONE]"
 _MOST_TOKENS = 2**31 - 1
@@ -22,7 +24,8 @@ class StreamContent:
         prompt_tokens: from usage, or None.
         output_tokens: from the last usage, or None.
         finish_reason: the engine's word, or "".
-        text: what was generated.
+        text: what was generated, calls of tools apart.
+        tool_calls: in order.
         error: "" when the stream is complete and readable.
         is_unreadable: whether the error is that the bytes make no sense.
     """
@@ -33,6 +36,7 @@ class StreamContent:
     output_tokens: int | None = None
     finish_reason: str = ""
     text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
     error: str = ""
     is_unreadable: bool = False
 
@@ -61,6 +65,7 @@ class _Reading:
     times_s: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    calls: ToolCallPieces = field(default_factory=ToolCallPieces)
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     finish_reason: str = ""
@@ -93,7 +98,7 @@ class _Reading:
         reason = choice.get("finish_reason")
         if isinstance(reason, str):
             self.finish_reason = reason
-        text, has_content = _content(choice)
+        text, has_content = _content(choice, self.calls)
         if has_content or (tokens is not None and tokens > (self.tokens[-1] if self.tokens else 0)):
             self.times_s.append(at_s)
             self.texts.append(text)
@@ -138,6 +143,7 @@ class _Reading:
             output_tokens=self.output_tokens,
             finish_reason=whole_characters(self.finish_reason) if not error else "",
             text=whole_characters("".join(self.texts)),
+            tool_calls=self.calls.calls(),
             error=error,
             is_unreadable=self.is_unreadable and bool(error),
         )
@@ -150,14 +156,18 @@ def _is_count(value: object) -> TypeGuard[int | None]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
 
 
-def _content(choice: Mapping[str, object]) -> tuple[str, bool]:
-    """The chunk's text, and whether it carries anything generated."""
+def _content(choice: Mapping[str, object], calls: ToolCallPieces) -> tuple[str, bool]:
+    """The chunk's text, and whether it carries anything generated; pieces of calls go to `calls`.
+
+    An answer that comes in one piece has a `message` in the place of a `delta`.
+    """
     text = choice.get("text")
     if isinstance(text, str):
         return text, text != ""
-    delta = choice.get("delta")
+    delta = choice.get("delta", choice.get("message"))
     if not isinstance(delta, dict):
         return "", False
     parts = [delta.get("reasoning_content"), delta.get("reasoning"), delta.get("content")]
     text = "".join(part for part in parts if isinstance(part, str))
-    return text, bool(text) or bool(delta.get("tool_calls"))
+    has_calls = calls.take(delta)
+    return text, bool(text) or has_calls

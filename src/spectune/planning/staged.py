@@ -5,13 +5,17 @@ is partly the luckiest. Before it is recommended it is therefore launched again,
 that no search has seen. The rounds alternate in order (A B, then B A), so that a drift of the machine does
 not favour one of them. Each round measures
 
-- every level with fresh prompts, and the levels within a crossover that its setting takes part in,
+- every level with fresh prompts, and levels within the changes of the best setting that are still wide, where
+  the launched setting meets another or may be close to the best,
 - one anchor: a level with the search's own prompts, which tells drift and what a launch varies by,
 - where a schedule will be measured, the load that goes up and down.
+
+What is wide after that is measured by launches of its own, a few levels at a time, until it is narrow, the
+budget ends or they are too many.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
@@ -23,7 +27,7 @@ from spectune.planning.costs import downtime_s, num_launches
 from spectune.planning.planner import Planner, Propose, Stop
 from spectune.planning.stopping import Budget
 
-_MOST_FINALISTS = 4
+FINALISTS_OF_ONE_ROUND, MOST_FINALISTS = 3, 4
 _PLACEHOLDER = TrialId(1)  # until the trial is proposed
 
 
@@ -56,7 +60,7 @@ class StagedPlanner:
             return found
         shortage = self._shortage(wanted, history)
         if shortage:
-            return Stop(reason=f"{found.reason}; {wanted.label} was not launched again: {shortage}")
+            return Stop(reason=f"{found.reason}; {_left_out(wanted)}: {shortage}")
         return Propose(trial=replace(wanted, id=_next_id(history)))
 
     def candidates(self, study: Study) -> tuple[Trial, ...]:
@@ -70,9 +74,10 @@ class StagedPlanner:
         wanted: list[Trial] = []
         for number in range(_rounds(study.proof)):
             order = finalists if number % 2 == 0 else finalists[::-1]
-            wanted += [_confirm(study, config, finalists, found) for config in order]
+            wanted += [_confirm(study, config, found) for config in order]
         wanted += self._equal_limits(study, history, found)
         yield from _not_launched(wanted, history.outcomes)
+        yield from _refining(study, history.outcomes, found)
         if study.proof.has_schedule and finalists:
             yield from _not_launched(_schedules(study, found), history.outcomes)
 
@@ -101,36 +106,56 @@ class StagedPlanner:
         return ""
 
 
+def _left_out(trial: Trial) -> str:
+    if trial.role != "refine":
+        return f"{trial.label} was not launched again"
+    levels = " and ".join(str(cell.concurrency) for cell in trial.cells)
+    return f"{trial.label} was not launched for the levels in between ({levels})"
+
+
 def finalists_of(found: Shortlist, proof: ProofRule) -> tuple[SpecConfig, ...]:
-    """The recommended setting first, then rivals: one in a single round, the others too in more."""
+    """The recommended setting first, then rivals: two in a single round, one more in several.
+
+    A rival is off or the best of some level, so none of them is clearly out.
+    """
     if found.recommended is None:
         return ()
-    most = 2 if _rounds(proof) <= 1 else _MOST_FINALISTS
+    most = FINALISTS_OF_ONE_ROUND if _rounds(proof) <= 1 else MOST_FINALISTS
     return (found.recommended, *found.rivals)[:most]
 
 
-def refined_levels(low: int, high: int, num_levels: int) -> tuple[int, ...]:
-    """Levels between two others, evenly spaced in log(concurrency).
-
-    >>> refined_levels(4, 16, 1), refined_levels(4, 16, 3), refined_levels(1, 2, 3)
-    ((8,), (6, 8, 11), ())
-    """
-    ratio = high / low
-    levels = {round(low * ratio ** (i / (num_levels + 1))) for i in range(1, num_levels + 1)}
-    return tuple(sorted(levels - {low, high}))
-
-
-def _confirm(study: Study, config: SpecConfig, finalists: Sequence[SpecConfig], found: Shortlist) -> Trial:
-    between = {
-        level
-        for first, second, low, high in found.crossings
-        if config in (first, second) and first in finalists and second in finalists
-        for level in refined_levels(low, high, study.proof.refine)
-    }
+def _confirm(study: Study, config: SpecConfig, found: Shortlist) -> Trial:
+    between = set(_useful_levels(study, config, found)[: study.proof.refine])
     has_ramp = study.proof.has_schedule and found.schedule is not None
     anchor = study.concurrency[len(study.concurrency) // 2]
     cells = (PlannedCell(concurrency=anchor), *_fresh(study, between))
     return _trial(config, "confirm", (*cells, *_ramp(study)) if has_ramp else cells)
+
+
+def _useful_levels(study: Study, config: SpecConfig, found: Shortlist) -> list[int]:
+    """Levels within wide changes at which the setting is to be measured, most worth first."""
+    wanted = (level for gap in found.gaps for level in gap.levels if config in level.useful)
+    return list(dict.fromkeys(one.concurrency for one in wanted if one.concurrency not in study.concurrency))
+
+
+def _refining(study: Study, outcomes: Sequence[TrialOutcome], found: Shortlist) -> Iterator[Trial]:
+    """Launches for nothing but levels within wide changes, most worth first.
+
+    A level that needs a setting whose launch for such levels failed is left out: it could tell nothing.
+    """
+    made = [outcome for outcome in outcomes if outcome.trial.role == "refine"]
+    failed = {outcome.trial.config for outcome in made if not isinstance(outcome, Completed)}
+    if len(made) >= study.proof.most_refining:
+        return
+    for wanted in (level for gap in found.gaps for level in gap.levels if not failed & level.needed):
+        for config in sorted(wanted.needed, key=_order):
+            levels = dict.fromkeys([wanted.concurrency, *_useful_levels(study, config, found)])
+            cells = _fresh_cells(list(levels)[: study.proof.refine])
+            yield _trial(config, "refine", cells)
+
+
+def _order(config: SpecConfig) -> tuple[int, int, str]:
+    return config.num_steps, config.num_draft_tokens, config.method
 
 
 def _schedules(study: Study, found: Shortlist) -> list[Trial]:
@@ -147,8 +172,11 @@ def _rounds(proof: ProofRule) -> int:
 
 
 def _fresh(study: Study, between: set[int]) -> tuple[PlannedCell, ...]:
-    levels = sorted({*study.concurrency, *between})
-    return tuple(PlannedCell(concurrency=level, part="fresh") for level in levels)
+    return (*_fresh_cells(study.concurrency), *_fresh_cells(between.difference(study.concurrency)))
+
+
+def _fresh_cells(levels: Iterable[int]) -> tuple[PlannedCell, ...]:
+    return tuple(PlannedCell(concurrency=level, part="fresh") for level in sorted(levels))
 
 
 def _ramp(study: Study) -> tuple[PlannedCell, ...]:

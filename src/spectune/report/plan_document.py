@@ -10,7 +10,7 @@ from spectune.report import numbers
 from spectune.report.document import Document, Items, Paragraph, Section
 
 PLAN_SCHEMA = "spectune.plan/1"
-FINALISTS_OF_ONE_ROUND, MOST_FINALISTS = 2, 4  # as `planning.staged` takes them
+FINALISTS_OF_ONE_ROUND, MOST_FINALISTS = 3, 4  # as `planning.staged` takes them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +68,7 @@ class StudyPlan:
         finalists = min(MOST_FINALISTS if proof.rounds > 1 else FINALISTS_OF_ONE_ROUND, self.num_searched)
         schedules = max(proof.rounds, 1) if proof.has_schedule else 0
         proving = proof.rounds * finalists + schedules + proof.has_equal_limits
+        proving += proof.most_refining if len(self.study.concurrency) > 1 and finalists > 1 else 0
         return self._within_limit(self.num_searched + proving)
 
     @property
@@ -149,7 +150,7 @@ def render_plan_json(plan: StudyPlan) -> str:
 def _effort(plan: StudyPlan) -> str:
     fewest, most = plan.fewest_launches, plan.max_launches
     if plan.study.budget_s is None or plan.expected_s is None:
-        return f"{plan.launches_text}; measuring time without a limit."
+        return f"{plan.launches_text}; measuring time without a limit; the time left is told after each."
     shortest = plan.expected_s * fewest / most if most else 0.0
     return f"{plan.launches_text}; {_span(shortest, plan.expected_s)} in all, launches included."
 

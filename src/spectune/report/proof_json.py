@@ -13,6 +13,7 @@ from spectune.analysis.noise import Noise
 from spectune.analysis.recommendation import Recommendation
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleLevel
 from spectune.domain.schedule import Schedule
+from spectune.domain.shortlist import is_narrow
 from spectune.domain.spec_config import SpecConfig
 from spectune.report.proof_text import caveat_text, schedule_why
 
@@ -31,6 +32,12 @@ def proof_json(answers: StudyAnswers) -> dict[str, Json]:
             "concurrency": _pair(answers.break_even.concurrency),
             "why": answers.break_even.why,
             "uncertain": list(answers.break_even.uncertain),
+            "narrow": None
+            if answers.break_even.concurrency is None
+            else is_narrow(*answers.break_even.concurrency),
+            "why_wide": ""
+            if answers.break_even.concurrency is None
+            else answers.why_wide(answers.break_even.concurrency),
         },
         "schedule": None if answers.schedule is None else _schedule(answers.schedule),
         "levers": [_lever(found) for found in answers.levers],
@@ -124,6 +131,8 @@ def _lossless(found: Lossless) -> dict[str, Json]:
                 "first_divergence": _divergence(one.found.first),
                 "valid": list(one.valid),
                 "valid_off": list(one.valid_off),
+                "tool_calls": list(one.calls),
+                "tool_calls_off": list(one.calls_off),
                 "verdict": one.verdict,
             }
             for one in found.arms

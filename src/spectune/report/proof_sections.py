@@ -6,7 +6,7 @@ from spectune.analysis.comparison import SpeedDifference
 from spectune.analysis.crossover import BreakEven, Crossover
 from spectune.analysis.levers import LeverAnswer
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleLevel
-from spectune.analysis.winners import effort
+from spectune.analysis.winners import contested, effort
 from spectune.report import numbers
 from spectune.report.document import Block, Code, Items, Paragraph, Section, Table
 from spectune.report.proof_text import (
@@ -86,12 +86,25 @@ def crossover_section(answers: StudyAnswers) -> Section | None:
     """Where the best setting changes and why, and where speculation stops paying."""
     if not answers.winners:
         return None
-    levels = [winner.concurrency for winner in answers.winners]
-    lines = [_crossover_line(crossover) for crossover in answers.crossovers]
-    if not lines:
-        lines = [f"Nowhere between {levels[0]} and {levels[-1]} concurrent requests."]
+    levels = [winner.concurrency for winner in contested(answers.winners)]
+    lines = [
+        _crossover_line(crossover) + _width(answers, (crossover.low, crossover.high))
+        for crossover in answers.crossovers
+    ]
+    if len(levels) < 2 and not lines:
+        lines = ["not known: fewer than two levels have more than one measured setting"]
+    elif not lines:
+        lines = [f"none between {levels[0]} and {levels[-1]} concurrent requests"]
     lines.append(_break_even_line(answers.break_even))
+    if answers.break_even.concurrency is not None:
+        lines[-1] += _width(answers, answers.break_even.concurrency)
     return Section(title="Where the best setting changes", blocks=(Items(items=tuple(lines)),))
+
+
+def _width(answers: StudyAnswers, ends: tuple[int, int]) -> str:
+    """Why a wide change was not narrowed; "" for a narrow one."""
+    found = answers.why_wide(ends)
+    return f"; still wide: {found}" if found else ""
 
 
 def _break_even_line(found: BreakEven) -> str:

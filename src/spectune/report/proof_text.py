@@ -5,10 +5,12 @@ from typing import assert_never
 from spectune.analysis.caveats import Caveat
 from spectune.analysis.comparison import SpeedDifference
 from spectune.analysis.latency_limits import LimitCheck
+from spectune.analysis.launches import Arm
 from spectune.analysis.lossless import Lossless
 from spectune.analysis.noise import Noise
 from spectune.analysis.recommendation import Recommendation
 from spectune.analysis.schedule_answer import ScheduleAnswer, ScheduleLevel
+from spectune.domain.spec_config import SpecConfig
 from spectune.metrics.quantiles import MIN_VALUES_FOR_P99
 from spectune.report import numbers
 
@@ -108,7 +110,29 @@ def lossless_text(found: Lossless) -> str:
         worst = min(broken, key=lambda one: one.valid[0] / one.valid[1])
         text += f"; {worst.valid[0]} of {worst.valid[1]} answers in the form that was asked for, "
         text += f"{worst.valid_off[0]} of {worst.valid_off[1]} with off"
-    return text
+    return text + _calls_text(found)
+
+
+def changed_answers_text(recommended: SpecConfig, found: Lossless) -> str:
+    """A warning when the recommended setting is one whose greedy answers are not off's; "" otherwise."""
+    arm = next((one for one in found.arms if one.arm == Arm(config=recommended)), None)
+    if arm is None or arm.verdict != "differs":
+        return ""
+    share = _share(arm.found.agreement or 0.0)
+    return (
+        f"but its greedy answers are not off's ({share} of the tokens before a first difference; see the "
+        "lossless check): find out why before you put it in place"
+    )
+
+
+def _calls_text(found: Lossless) -> str:
+    """Whether the calls of tools are what the requests allow; "" where none was made."""
+    made, made_off = sum(one.calls[1] for one in found.arms), sum(one.calls_off[1] for one in found.arms)
+    if not made and not made_off:
+        return ""
+    valid = sum(one.calls[0] for one in found.arms)
+    valid_off = sum(one.calls_off[0] for one in found.arms)
+    return f"; {valid} of {made} tool calls fit the tools offered, {valid_off} of {made_off} with off"
 
 
 def noise_text(noise: Noise) -> str:

@@ -4,7 +4,7 @@ import shlex
 
 from spectune.analysis.answers import ArmAnswer, StudyAnswers, TrialAnswer, UnfinishedAnswer
 from spectune.analysis.comparison import CI_LEVEL, SpeedDifference
-from spectune.analysis.winners import Rival, Winner, effort
+from spectune.analysis.winners import Rival, Winner, contested, effort
 from spectune.domain.spec_config import SpecConfig
 from spectune.metrics.summary import LevelSummary
 from spectune.report import numbers
@@ -17,7 +17,7 @@ from spectune.report.proof_sections import (
     schedule_section,
     speedup_section,
 )
-from spectune.report.proof_text import is_too_wide, limits_text, mix_text
+from spectune.report.proof_text import changed_answers_text, is_too_wide, limits_text, mix_text
 from spectune.report.why import level_sentences, why
 
 _BEST = "*"
@@ -65,7 +65,7 @@ def _identity(answers: StudyAnswers) -> tuple[str, ...]:
 
 def _speed_section(answers: StudyAnswers) -> Section:
     levels = answers.study.concurrency
-    best = {(winner.config, winner.concurrency) for winner in answers.winners}
+    best = {(winner.config, winner.concurrency) for winner in contested(answers.winners)}
     rows = [_arm_row(answers, arm, best) for arm in arms_in_order(answers)]
     counted = {number for arm in answers.arms for number in arm.trials}
     unfit = sorted((t for t in answers.trials if t.trial.id not in counted), key=_trial_effort)
@@ -178,14 +178,15 @@ def _is_disturbed(answers: StudyAnswers) -> bool:
 
 
 def _winner_line(answers: StudyAnswers, winner: Winner) -> str:
+    if winner.is_alone:
+        only = f"{winner.config.label}, {numbers.rate(winner.output_tps)} tok/s"
+        return f"at {winner.concurrency}: only {only}, was measured, so nothing was won"
     speed = f"at {winner.concurrency}: {winner.config.label}, {numbers.rate(winner.output_tps)} tok/s"
     if winner.speedup_over_off is not None and not winner.config.is_off:
         speed += f", {numbers.ratio(winner.speedup_over_off)} of off"
         equal = answers.equal_limits_speedup(winner)
         if answers.baselines.limited is not None and equal is not None:
             speed += f" ({numbers.ratio(equal)} at equal limits)"
-    if not winner.rivals:
-        return speed + "; nothing to compare it with"
     rival = winner.rivals[0]
     if winner.is_tie_rule:
         return f"{speed}; {_margin(rival)}: a tie within 1%, the fewer steps are taken"
@@ -276,7 +277,8 @@ def _recommendation_section(answers: StudyAnswers) -> Section:
         return Section(title="Recommendation", blocks=(Paragraph(text=text),))
     title = f"Recommendation: {found.config.label}"
     levels = () if found.config.is_off else tuple(level_sentences(found).values())
-    reason = [why(found, has_mechanism=not levels), *_sentences([mix_text(found), limits_text(found)])]
+    doubts = [mix_text(found), limits_text(found), changed_answers_text(found.config, answers.lossless)]
+    reason = [why(found, has_mechanism=not levels), *_sentences(doubts)]
     if not found.launch_args:
         arguments: tuple[Block, ...] = (Paragraph(text="Launch without any flags of speculation."),)
     else:

@@ -7,6 +7,7 @@ from spectune.analysis.answers import StudyAnswers, TrialAnswer, UnfinishedAnswe
 from spectune.analysis.comparison import CI_LEVEL
 from spectune.analysis.recommendation import Recommendation
 from spectune.analysis.winners import Winner
+from spectune.domain.shortlist import is_narrow
 from spectune.domain.trial import Trial
 from spectune.metrics.quantiles import Quantiles
 from spectune.metrics.summary import LevelSummary
@@ -49,6 +50,8 @@ def study_json(answers: StudyAnswers) -> dict[str, Json]:
                 "decided": crossover.decided,
                 "certain": _interval(crossover.certain),
                 "cause": crossover.cause,
+                "narrow": is_narrow(crossover.low, crossover.high),
+                "why_wide": answers.why_wide((crossover.low, crossover.high)),
             }
             for crossover in answers.crossovers
         ],

@@ -7,6 +7,7 @@ import types
 import typing
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
+from spectune.domain.measurement import ToolCall
 from spectune.errors import StoreError
 
 V = TypeVar("V")
@@ -59,6 +60,26 @@ def pack_ints(values: tuple[int, ...]) -> bytes:
 def unpack_ints(blob: bytes) -> tuple[int, ...]:
     """The values of `pack_ints`."""
     return struct.unpack(f"<{len(blob) // 4}I", blob)
+
+
+def pack_calls(calls: tuple[ToolCall, ...]) -> str:
+    """JSON text of tool calls, each [name, arguments].
+
+    >>> unpack_calls(pack_calls((ToolCall(name="add", arguments='{"a": 1}'),)))
+    (ToolCall(name='add', arguments='{"a": 1}'),)
+    """
+    return json.dumps([[call.name, call.arguments] for call in calls], ensure_ascii=False)
+
+
+def unpack_calls(text: str) -> tuple[ToolCall, ...]:
+    """The calls of `pack_calls`; raises StoreError."""
+    try:
+        pairs = _decode(tuple[tuple[str, str], ...], json.loads(text))
+    except (ValueError, TypeError) as exc:
+        raise StoreError(
+            f"stored tool calls: `a row must decode to its value`, got {exc}; the store is damaged."
+        ) from exc
+    return tuple(ToolCall(name=name, arguments=arguments) for name, arguments in pairs)
 
 
 def _decode(hint: Any, raw: Any) -> Any:

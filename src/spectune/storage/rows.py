@@ -19,7 +19,16 @@ from spectune.domain.trial import (
 )
 from spectune.domain.workload import LoadPlan
 from spectune.errors import StoreError
-from spectune.storage.codec import from_json, pack_floats, pack_ints, to_json, unpack_floats, unpack_ints
+from spectune.storage.codec import (
+    from_json,
+    pack_calls,
+    pack_floats,
+    pack_ints,
+    to_json,
+    unpack_calls,
+    unpack_floats,
+    unpack_ints,
+)
 
 _ELAPSED_BY_SITTING = """
 SELECT sum(longest) FROM (
@@ -128,7 +137,7 @@ def insert_level(
         ),
     ).fetchone()
     connection.executemany(
-        "INSERT INTO request VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO request VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [(inserted[0], position, *_record_row(record)) for position, record in enumerate(level.records)],
     )
 
@@ -146,6 +155,7 @@ def _record_row(record: RequestRecord) -> tuple[object, ...]:
         record.finish_reason,
         record.output_text,
         record.error,
+        None if record.tool_calls is None else pack_calls(record.tool_calls),
     )
 
 
@@ -216,7 +226,8 @@ def _read_levels(
 def _read_records(connection: sqlite3.Connection, level_id: int) -> tuple[RequestRecord, ...]:
     stored = connection.execute(
         "SELECT request_index, due_at_s, sent_at_s, chunk_times_s, chunk_tokens, ended_at_s, prompt_tokens, "
-        "output_tokens, finish_reason, output_text, error FROM request WHERE level_id = ? ORDER BY position",
+        "output_tokens, finish_reason, output_text, error, tool_calls FROM request WHERE level_id = ? "
+        "ORDER BY position",
         (level_id,),
     )
     return tuple(
@@ -232,6 +243,7 @@ def _read_records(connection: sqlite3.Connection, level_id: int) -> tuple[Reques
             finish_reason=row[8],
             output_text=row[9],
             error=row[10],
+            tool_calls=None if row[11] is None else unpack_calls(row[11]),
         )
         for row in stored.fetchall()
     )

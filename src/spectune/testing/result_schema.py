@@ -59,7 +59,7 @@ LEVEL = {
     "attempt": int,
     "errors": int,
 }
-_ROLE = Text(("setting", "baseline", "repeat", "confirm", "schedule"))
+_ROLE = Text(("setting", "baseline", "repeat", "confirm", "refine", "schedule"))
 _RANGES = [[_COUNT]]  # [lo, hi or null, num_steps]
 _CI = (Pair(_NUMBER), None)
 _CONFIRMATION = {
@@ -123,6 +123,8 @@ _LOSSLESS = {
             "first_divergence": _DIVERGENCE,
             "valid": Pair(int),
             "valid_off": Pair(int),
+            "tool_calls": Pair(int),
+            "tool_calls_off": Pair(int),
             "verdict": _LOSSLESS_VERDICT,
         }
     ],
@@ -234,9 +236,17 @@ STUDY = {
             "decided": bool,
             "certain": (Pair(int), None),
             "cause": (Text(("capacity", "verification cost", "acceptance")), None),
+            "narrow": bool,
+            "why_wide": str,
         }
     ],
-    "break_even": {"concurrency": (Pair(int), None), "why": str, "uncertain": [int]},
+    "break_even": {
+        "concurrency": (Pair(int), None),
+        "why": str,
+        "uncertain": [int],
+        "narrow": (bool, None),
+        "why_wide": str,
+    },
     "baselines": {"equal_limits": _COUNT, "own_capacity": _COUNT},
     "recommendation": (
         {

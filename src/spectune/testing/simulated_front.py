@@ -222,7 +222,7 @@ class SimulatedServer:
     async def _stream(
         self, request: web.Request, body: dict[str, object], sequence: _Sequence, prompt_tokens: int
     ) -> web.StreamResponse:
-        options = _stream_options(body)
+        options, tool = _stream_options(body), _first_tool(body)
         is_continuous = options.get("continuous_usage_stats") and not self.faults.has("no-continuous-usage")
         number = self.served
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -234,11 +234,13 @@ class SimulatedServer:
         async for gained in _gains(sequence):
             _end_if_told(self.faults, number - 1)
             chunk = _chunk(request.path, _text(seen, gained), None)
+            if tool:
+                chunk = _call_chunk(tool, seen, gained, is_last=seen + gained == sequence.max_tokens)
             seen += gained
             if is_continuous:
                 chunk["usage"] = _usage(prompt_tokens, seen)
             await response.write(_event(chunk))
-        await response.write(_event(_chunk(request.path, "", "length")))
+        await response.write(_event(_chunk(request.path, "", "tool_calls" if tool else "length")))
         if options.get("include_usage"):
             last = _chunk(request.path, "", None) | {"choices": [], "usage": _usage(prompt_tokens, seen)}
             await response.write(_event(last))
@@ -289,6 +291,21 @@ def _chunk(path: str, text: str, finish_reason: str | None) -> dict[str, object]
     else:
         choice = {"index": 0, "text": text}
     return {"id": "sim", "model": MODEL, "choices": [choice | {"finish_reason": finish_reason}]}
+
+
+def _first_tool(body: dict[str, object]) -> str:
+    """The function that is called, "" where none is offered."""
+    tools = body.get("tools")
+    return str(tools[0]["function"]["name"]) if isinstance(tools, list) and tools else ""
+
+
+def _call_chunk(tool: str, first: int, count: int, *, is_last: bool) -> dict[str, object]:
+    """A piece of a call: its argument "text" holds what would have been the answer."""
+    text = ('{"text": "' if first == 0 else "") + _text(first, count) + ('"}' if is_last else "")
+    function = {"name": tool, "arguments": text} if first == 0 else {"arguments": text}
+    delta = {"tool_calls": [{"index": 0, "function": function}]}
+    choice = {"index": 0, "delta": delta, "finish_reason": None}
+    return {"id": "sim", "model": MODEL, "choices": [choice]}
 
 
 def _text(first: int, count: int) -> str:

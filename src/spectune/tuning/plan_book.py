@@ -6,7 +6,7 @@ from spectune.domain.trial import PlannedCell, Trial
 from spectune.domain.workload import LoadPlan
 from spectune.tuning.bench import Bench
 from spectune.tuning.pilot import num_pilot_prompts, run_pilot
-from spectune.tuning.sizing import size_levels
+from spectune.tuning.sizing import least_prompts, size_levels
 from spectune.workloads.extra_plans import extra_plans
 from spectune.workloads.load_plan import plan_levels
 from spectune.workloads.prompts import PromptPool
@@ -33,7 +33,9 @@ class PlanBook:
         self._pool, self._concurrency, self._keep = pool, concurrency, keep
         self.plans = plans
 
-    def size(self, bench: Bench, *, budget_s: float | None, num_settings: int, launch_s: float) -> None:
+    def size(
+        self, bench: Bench, *, budget_s: float | None, num_settings: int, launch_s: float, share: float = 1.0
+    ) -> None:
         """Fixes the search's plans after a first look at the server's speed, unless they are fixed already.
 
         Args:
@@ -41,6 +43,7 @@ class PlanBook:
             budget_s: measuring seconds of the whole study; None: no limit.
             num_settings: settings that share the budget.
             launch_s: seconds a launch takes.
+            share: of the prompts that the search may use; more where it cannot do with so few.
 
         Raises:
             TrialFailed: the server did not answer the first look.
@@ -48,6 +51,7 @@ class PlanBook:
         """
         if self.plans:
             return
+        count = len(self._pool.prompts) - self._skip
         readings = run_pilot(bench, self._pool, self._concurrency)
         sizes = size_levels(
             readings,
@@ -55,7 +59,7 @@ class PlanBook:
             budget_s=budget_s,
             num_settings=num_settings,
             launch_s=launch_s,
-            num_prompts=len(self._pool.prompts) - self._skip,
+            num_prompts=max(int(share * count), min(least_prompts(self._concurrency), count)),
         )
         self._add(plan_levels(self._pool, sizes, skip=self._skip))
 

@@ -67,6 +67,7 @@ class TrialSetup:
         read_cpu: tells CPU time, ours and all.
         is_shared: whether others may reach the server too, so that foreign requests are looked for.
         read_memory: tells the serving machine's free memory.
+        search_share: share of the prompts the search may use; the rest are fresh for what comes after.
     """
 
     adapter: EngineAdapter
@@ -81,6 +82,7 @@ class TrialSetup:
     read_cpu: CpuReader = read_cpu
     is_shared: bool = False
     read_memory: MemoryReader = nothing_read
+    search_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +301,7 @@ class _Sitting:
             budget_s=setup.budget_s,
             num_settings=setup.max_settings,
             launch_s=self._launch_s or 0.0,
+            share=setup.search_share,
         )
         return book.of(self._trial)
 

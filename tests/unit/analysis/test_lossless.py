@@ -7,11 +7,12 @@ import pytest
 
 from spectune.analysis.lossless import ENOUGH_TOKENS, Lossless, answer_lossless, check_lossless
 from spectune.analysis.study_fit import fit_study
-from spectune.domain.measurement import LevelMeasurement
+from spectune.domain.measurement import LevelMeasurement, ToolCall
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import NO_PROOF, ProofRule, StudyHistory
 from spectune.domain.trial import Completed
 from spectune.domain.workload import LoadPlan, PlannedRequest
+from spectune.report.proof_text import lossless_text
 from spectune.testing.study_values import make_completed, make_confirmed, make_history, make_study
 
 Corrupt = Callable[[list[str]], list[str]]
@@ -150,6 +151,44 @@ def test_broken_json_differs_however_noisy_off_is() -> None:
     (arm,) = found.arms
     assert arm.arm.config == SpecConfig.chain("eagle", 2)
     assert (arm.valid, arm.valid_off) == ((45, 60), (60, 60))
+
+
+def test_calls_of_tools_that_do_not_fit_differ_though_off_wanders() -> None:
+    tools = [{"type": "function", "function": {"name": "add", "parameters": {"required": ["a"]}}}]
+    requests = tuple(
+        PlannedRequest(
+            index=index,
+            path="/v1/chat/completions",
+            body=json.dumps({"tools": tools, "temperature": 0}),
+            max_tokens=99,
+        )
+        for index in range(60)
+    )
+    levels = {1: 100.0}
+    trials = (make_completed(1, 0, levels), make_confirmed(3, 0, {}, levels), make_completed(2, 2, levels))
+    arguments = [('{"a": 1}',) * 60, ('{"a": 2}',) * 60, ('{"a": 2}',) * 45 + ('{"b": 2}',) * 15]
+    outcomes = tuple(_with_calls(trial, texts) for trial, texts in zip(trials, arguments, strict=True))
+    plans = (LoadPlan(concurrency=1, warmup=(), requests=requests),)
+    found = check(replace(make_history(make_study(concurrency=(1,)), outcomes), plans=plans))
+    (arm,) = found.arms
+    assert found.verdict == "differs"
+    assert (arm.calls, arm.calls_off) == ((45, 60), (60, 60))
+    assert (arm.valid, arm.valid_off) == ((45, 60), (60, 60))
+    assert "45 of 60 tool calls fit the tools offered, 60 of 60 with off" in lossless_text(found)
+
+
+def _with_calls(completed: Completed, arguments: tuple[str, ...]) -> Completed:
+    (level,) = completed.levels
+    records = tuple(
+        replace(
+            record,
+            output_text="",
+            finish_reason="tool_calls",
+            tool_calls=(ToolCall(name="add", arguments=text),),
+        )
+        for record, text in zip(level.records, arguments, strict=True)
+    )
+    return replace(completed, levels=(replace(level, records=records),))
 
 
 def _with_texts(completed: Completed, texts: tuple[str, ...]) -> Completed:

@@ -25,13 +25,14 @@ def test_the_finalists_are_the_recommended_setting_off_and_the_other_winners() -
     )
     assert found.recommended == EAGLE_1
     assert found.rivals == (OFF, EAGLE_4)
-    assert found.crossings == ((EAGLE_4, EAGLE_1, 1, 4), (EAGLE_1, OFF, 4, 16))
+    changes = [(gap.first, gap.second, gap.low, gap.high) for gap in found.gaps]
+    assert changes == [(EAGLE_4, EAGLE_1, 1, 4), (EAGLE_1, OFF, 4, 16)]
     assert found.schedule == Schedule.of((1, 2, 4), (3, 8, 1), (9, None, 0))
 
 
 def test_one_setting_everywhere_has_only_off_as_a_rival_and_no_schedule() -> None:
     found = shortlist(history_of({0: {1: 100, 8: 380}, 1: {1: 150, 8: 450}, 4: {1: 120, 8: 400}}))
-    assert (found.recommended, found.rivals, found.crossings, found.schedule) == (EAGLE_1, (OFF,), (), None)
+    assert (found.recommended, found.rivals, found.gaps, found.schedule) == (EAGLE_1, (OFF,), (), None)
 
 
 def test_off_that_could_not_be_measured_is_no_rival() -> None:
@@ -46,7 +47,7 @@ def test_off_that_could_not_be_measured_is_no_rival() -> None:
 
 def test_nothing_measured_leaves_an_empty_list() -> None:
     found = shortlist(make_history(make_study(), ()))
-    assert (found.recommended, found.rivals, found.crossings, found.schedule) == (None, (), (), None)
+    assert (found.recommended, found.rivals, found.gaps, found.schedule) == (None, (), (), None)
 
 
 def test_a_change_above_the_capacity_of_the_most_steps_cannot_be_scheduled() -> None:

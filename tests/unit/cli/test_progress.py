@@ -52,6 +52,22 @@ def test_on_a_terminal_there_is_a_bar_with_the_time_left() -> None:
     assert "left" in text
 
 
+def test_without_a_budget_the_time_left_is_told_after_each_trial() -> None:
+    stream, clock = io.StringIO(), FakeClock()
+    pace = Pace(max_trials=4, guess_s=120, seconds=[], fewest_trials=3)
+    with StudyProgress(clock, pace, stream) as progress:
+        for number in range(1, 5):
+            completed = make_completed(number, 0, {4: 100})
+            progress.trial_started(completed.trial)
+            clock.advance(30)
+            progress.trial_done(completed)
+    assert stream.getvalue().splitlines() == [
+        "[30 s] 1 min 0 s to 1 min 30 s left at the pace so far",
+        "[1 min 0 s] 30 s to 1 min 0 s left at the pace so far",
+        "[1 min 30 s] at most 30 s left at the pace so far",
+    ]
+
+
 def test_pace_learns_from_the_trials_that_ended() -> None:
     pace = Pace(max_trials=4, guess_s=10, seconds=[])
     assert pace.remaining_s(0) == 40

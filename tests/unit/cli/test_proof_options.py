@@ -10,7 +10,7 @@ def proof(*words: str) -> ProofRule:
 
 
 def test_by_default_an_answer_is_confirmed_once_and_checked() -> None:
-    assert proof() == ProofRule(rounds=1, refine=1, is_lossless=True)
+    assert proof() == ProofRule(rounds=1, refine=2, has_equal_limits=True, is_lossless=True)
 
 
 def test_thorough_runs_every_proof() -> None:
@@ -25,6 +25,7 @@ def test_each_part_can_be_asked_for_or_left_out() -> None:
     found = proof("--confirm", "0", "--refine", "2", "--schedule", "--no-check-lossless")
     assert found == ProofRule(rounds=0, refine=2, has_schedule=True)
     assert not proof("--thorough", "--no-schedule").has_schedule
+    assert proof("--thorough", "--confirm", "0").has_equal_limits
 
 
 def test_a_mix_decides_the_levels_unless_they_are_given() -> None:

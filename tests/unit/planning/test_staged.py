@@ -3,22 +3,35 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from spectune.domain.schedule import Schedule
-from spectune.domain.shortlist import Shortlist
+from spectune.domain.shortlist import Gap, Shortlist, WantedLevel
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.study import ProofRule, Study, StudyHistory
 from spectune.domain.trial import Completed, Failed, PlannedCell, Trial, TrialOutcome
 from spectune.planning.grid import GridPlanner
 from spectune.planning.planner import Propose, Stop
-from spectune.planning.staged import StagedPlanner, finalists_of, refined_levels
+from spectune.planning.staged import StagedPlanner, finalists_of
 from spectune.planning.stopping import Budget
 from spectune.testing.study_values import make_effective, make_history, make_level, make_study
+
+
+def wanted(level: int, *needed: SpecConfig) -> WantedLevel:
+    return WantedLevel(concurrency=level, needed=frozenset(needed), useful=frozenset(needed))
+
 
 EAGLE_1, EAGLE_2 = (SpecConfig.chain("eagle", steps) for steps in (1, 2))
 SCHEDULE = Schedule.of((1, 8, 2), (9, None, 0))
 FOUND = Shortlist(
     recommended=EAGLE_2,
     rivals=(OFF, EAGLE_1),
-    crossings=((EAGLE_2, OFF, 4, 16),),
+    gaps=(
+        Gap(
+            first=EAGLE_2,
+            second=OFF,
+            low=4,
+            high=16,
+            levels=tuple(wanted(level, EAGLE_2, OFF) for level in (8, 9, 6)),
+        ),
+    ),
     schedule=SCHEDULE,
     schedule_config=EAGLE_2,
 )
@@ -33,6 +46,7 @@ class Engine:
     budget: Budget = field(default_factory=Budget)
     capacities: tuple[tuple[SpecConfig, int], ...] = ((OFF, 48), (EAGLE_2, 12))
     failing: frozenset[SpecConfig] = frozenset()
+    narrow_after: int = 0  # launches after the search until no change is wide
 
     def run(self, proof: ProofRule) -> tuple[list[Trial], str]:
         study = replace(make_study(concurrency=(1, 4, 16), num_steps=(0, 1, 2)), proof=proof)
@@ -54,10 +68,27 @@ class Engine:
 
     def _looked(self, history: StudyHistory) -> Shortlist:
         assert history.outcomes, "the finalists are asked for after the search"
-        return self.found
+        later = [outcome for outcome in history.outcomes if not outcome.trial.is_of_search]
+        if len(later) >= max(self.narrow_after, 3):
+            return replace(self.found, gaps=())
+        return replace(self.found, gaps=tuple(self._left(gap, later) for gap in self.found.gaps))
+
+    def _left(self, gap: Gap, later: list[TrialOutcome]) -> Gap:
+        """The gap without what was measured in it."""
+
+        def missing(level: WantedLevel, configs: frozenset[SpecConfig]) -> frozenset[SpecConfig]:
+            cell = PlannedCell(concurrency=level.concurrency, part="fresh")
+            done = (o.trial for o in later if isinstance(o, Completed))
+            return configs - {trial.config for trial in done if cell in trial.cells}
+
+        levels = (
+            replace(one, needed=missing(one, one.needed), useful=missing(one, one.useful))
+            for one in gap.levels
+        )
+        return replace(gap, levels=tuple(level for level in levels if level.needed))
 
     def _answer(self, study: Study, trial: Trial) -> TrialOutcome:
-        if trial.config in self.failing and trial.role == "confirm":
+        if trial.config in self.failing and trial.role in ("confirm", "refine"):
             return Failed(
                 trial=trial,
                 kind="hang",
@@ -89,16 +120,16 @@ def test_without_proof_the_search_stands_alone() -> None:
     assert reason
 
 
-def test_one_round_launches_the_recommended_setting_and_its_first_rival_again() -> None:
+def test_one_round_launches_the_recommended_setting_and_two_rivals_again() -> None:
     trials, _ = Engine().run(ProofRule(rounds=1))
-    assert named(trials) == ["confirm eagle 2", "confirm off"]
-    assert [trial.id for trial in trials] == [1, 2, 3, 4, 5]
+    assert named(trials) == ["confirm eagle 2", "confirm off", "confirm eagle 1"]
+    assert [trial.id for trial in trials] == [1, 2, 3, 4, 5, 6]
     anchor, *fresh = trials[-1].cells
     assert anchor == PlannedCell(concurrency=4)
     assert fresh == [PlannedCell(concurrency=level, part="fresh") for level in (1, 4, 16)]
 
 
-def test_a_second_round_goes_the_other_way_with_all_rivals() -> None:
+def test_a_second_round_goes_the_other_way() -> None:
     trials, _ = Engine().run(ProofRule(rounds=2))
     assert named(trials) == [
         "confirm eagle 2", "confirm off", "confirm eagle 1",
@@ -107,13 +138,62 @@ def test_a_second_round_goes_the_other_way_with_all_rivals() -> None:
 
 
 def test_a_crossover_is_refined_by_the_two_settings_that_meet_there() -> None:
-    trials, _ = Engine().run(ProofRule(rounds=2, refine=1))
+    trials, _ = Engine().run(ProofRule(rounds=1, refine=1))
     levels = {
         trial.label: {cell.concurrency for cell in trial.cells if cell.part == "fresh"}
         for trial in trials
         if trial.role == "confirm"
     }
     assert levels == {"eagle 2": {1, 4, 8, 16}, "off": {1, 4, 8, 16}, "eagle 1": {1, 4, 16}}
+
+
+def test_a_setting_that_may_be_close_is_measured_there_too_when_it_is_up_anyway() -> None:
+    level = replace(wanted(8, EAGLE_2, OFF), useful=frozenset({EAGLE_1, EAGLE_2, OFF}))
+    near = replace(FOUND, rivals=(EAGLE_1, OFF), gaps=(replace(FOUND.gaps[0], levels=(level,)),))
+    trials, _ = Engine(found=near).run(ProofRule(rounds=1, refine=1))
+    assert named(trials) == ["confirm eagle 2", "confirm eagle 1", "confirm off"]
+    confirmed = [trial for trial in trials if trial.role == "confirm"]
+    assert all(PlannedCell(concurrency=8, part="fresh") in trial.cells for trial in confirmed)
+
+
+def test_a_launch_has_so_many_levels_in_between_over_all_changes() -> None:
+    gaps = (
+        replace(FOUND.gaps[0], levels=(wanted(8, EAGLE_2, OFF),)),
+        replace(FOUND.gaps[0], low=1, high=4, levels=(wanted(2, EAGLE_1, OFF), wanted(3, EAGLE_1, OFF))),
+    )
+    trials, _ = Engine(found=replace(FOUND, gaps=gaps)).run(ProofRule(rounds=1, refine=2))
+    levels = {
+        trial.label: [cell.concurrency for cell in trial.cells if cell.concurrency not in (1, 4, 16)]
+        for trial in trials
+        if trial.role == "confirm"
+    }
+    assert levels == {"eagle 2": [8], "off": [2, 8], "eagle 1": [2, 3]}
+
+
+def test_what_stays_wide_is_launched_for_until_it_is_narrow() -> None:
+    trials, _ = Engine(narrow_after=99).run(ProofRule(rounds=1, refine=2))
+    assert named(trials)[3:] == ["refine off", "refine eagle 2"]  # until none of the gap's levels is left
+    assert all(trial.cells == (PlannedCell(concurrency=6, part="fresh"),) for trial in trials[-2:])
+    trials, _ = Engine(narrow_after=4).run(ProofRule(rounds=1, refine=2))
+    assert named(trials)[3:] == ["refine off"]
+
+
+def test_launches_for_levels_in_between_end_with_the_budget_or_their_number() -> None:
+    proof = ProofRule(rounds=1, refine=1)
+    trials, _ = Engine(narrow_after=99).run(proof)
+    assert sum(trial.role == "refine" for trial in trials) == proof.most_refining == 3
+    proof = ProofRule(rounds=1, refine=2)
+    # the search takes 3 · 35 s, the confirmations of eagle 2 and off 65 s each, of eagle 1 45 s
+    trials, reason = Engine(narrow_after=99, budget=Budget(max_downtime_s=285.0)).run(proof)
+    assert not [trial for trial in trials if trial.role == "refine"]
+    assert "off was not launched for the levels in between (6): about 15 s would go beyond" in reason
+    trials, _ = Engine(narrow_after=99).run(replace(proof, refine=0))
+    assert not [trial for trial in trials if trial.role == "refine"]
+
+
+def test_a_setting_that_fails_at_levels_in_between_is_not_launched_for_them_again() -> None:
+    trials, _ = Engine(narrow_after=99, failing=frozenset({OFF})).run(ProofRule(rounds=1, refine=1))
+    assert [name for name in named(trials) if name.startswith("refine")] == ["refine off"]
 
 
 def test_every_proof_comes_once_and_the_schedule_comes_last() -> None:
@@ -158,14 +238,14 @@ def test_a_schedule_needs_a_finalist_to_be_set_against() -> None:
 
 
 def test_nothing_to_recommend_means_nothing_to_prove() -> None:
-    nothing = Shortlist(recommended=None, rivals=(), crossings=(), schedule=None)
+    nothing = Shortlist(recommended=None, rivals=(), gaps=(), schedule=None)
     trials, _ = Engine(found=nothing).run(FULL)
     assert all(trial.is_of_search for trial in trials)
 
 
 def test_a_finalist_that_fails_is_not_launched_for_ever() -> None:
     trials, _ = Engine(failing=frozenset({EAGLE_2})).run(ProofRule(rounds=1))
-    assert named(trials) == ["confirm eagle 2", "confirm off"]
+    assert named(trials) == ["confirm eagle 2", "confirm off", "confirm eagle 1"]
 
 
 def test_a_limit_ends_it_and_says_what_was_left_out() -> None:
@@ -180,7 +260,8 @@ def test_a_limit_ends_it_and_says_what_was_left_out() -> None:
     assert named(trials) == ["confirm eagle 2", "confirm off"]
 
 
-def test_levels_in_between_are_new_ones() -> None:
-    assert refined_levels(4, 5, 3) == ()
-    assert refined_levels(16, 32, 1) == (23,)
-    assert finalists_of(FOUND, ProofRule(rounds=1)) == (EAGLE_2, OFF)
+def test_one_round_has_three_finalists_and_several_have_four() -> None:
+    eagle_3, eagle_4 = (SpecConfig.chain("eagle", steps) for steps in (3, 4))
+    many = replace(FOUND, rivals=(OFF, EAGLE_1, eagle_3, eagle_4))
+    assert finalists_of(many, ProofRule(rounds=1)) == (EAGLE_2, OFF, EAGLE_1)
+    assert finalists_of(many, ProofRule(rounds=2)) == (EAGLE_2, OFF, EAGLE_1, eagle_3)

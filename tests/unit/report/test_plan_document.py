@@ -7,6 +7,7 @@ from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.study import ProofRule, SearchRule, Study
 from spectune.planning import staged
 from spectune.report.plan_document import (
+    FINALISTS_OF_ONE_ROUND,
     MOST_FINALISTS,
     PlannedSetting,
     StudyPlan,
@@ -65,11 +66,11 @@ def planned(study: Study, num_settings: int) -> StudyPlan:
     ("num_settings", "proof", "search", "text"),
     [
         (9, ProofRule(), SearchRule(), "3 to 9 launches"),
-        (9, ProofRule(rounds=1), SearchRule(), "4 to 11 launches"),
+        (9, ProofRule(rounds=1), SearchRule(), "4 to 12 launches"),
         (1, ProofRule(rounds=1), SearchRule(), "2 launches"),
-        (9, THOROUGH, SearchRule(), "5 to 20 launches"),  # 9 + 2·4 finalists + 2 schedules + 1
+        (9, THOROUGH, SearchRule(), "5 to 26 launches"),  # 9 + 2·4 finalists, 6 in between, 2 schedules, 1
         (3, ProofRule(has_schedule=True), SearchRule(), "3 to 4 launches"),
-        (9, ProofRule(rounds=1), MODEL, "4 to 21 launches"),  # 9 with and without the lever, a tree, 2
+        (9, ProofRule(rounds=1), MODEL, "4 to 22 launches"),  # 9 with and without the lever, a tree, 3
         (9, ProofRule(rounds=1), replace(MODEL, max_launches=8), "4 to 8 launches"),
         (9, ProofRule(rounds=1), replace(MODEL, max_launches=1), "1 launch"),
         (0, THOROUGH, SearchRule(), "0 launches"),
@@ -87,4 +88,5 @@ def test_launches_of_the_proof_are_counted(
 
 
 def test_as_many_finalists_are_counted_as_the_planner_takes() -> None:
-    assert staged._MOST_FINALISTS == MOST_FINALISTS
+    assert staged.FINALISTS_OF_ONE_ROUND == FINALISTS_OF_ONE_ROUND
+    assert staged.MOST_FINALISTS == MOST_FINALISTS

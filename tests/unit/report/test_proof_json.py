@@ -19,7 +19,13 @@ def test_a_study_that_proved_everything_keeps_the_schema() -> None:
 def test_baselines_break_even_and_schedule_are_those_of_the_answers() -> None:
     value = json.loads(json.dumps(proof_json(ANSWERS)))
     assert value["baselines"] == {"equal_limits": 8, "own_capacity": 1}
-    assert value["break_even"] == {"concurrency": [16, 23], "why": "", "uncertain": [23]}
+    assert value["break_even"] == {
+        "concurrency": [16, 23],
+        "why": "",
+        "uncertain": [23],
+        "narrow": False,
+        "why_wide": "the budget ended",
+    }
     schedule = value["schedule"]
     assert schedule["ranges"] == [[1, 8, 3], [9, 22, 1], [23, None, 0]]
     assert schedule["exported"] == {"eagle": SCHEDULE.label}

@@ -5,12 +5,14 @@ import pytest
 from spectune.analysis.answers import StudyAnswers, answer
 from spectune.analysis.caveats import Caveat, CaveatKind
 from spectune.analysis.comparison import SpeedDifference
+from spectune.analysis.launches import Arm
 from spectune.analysis.noise import PRIOR_NOISE, Drift
 from spectune.analysis.recommendation import Recommendation
-from spectune.domain.spec_config import SpecConfig
+from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.study import ProofRule, StudyHistory
 from spectune.report.proof_text import (
     caveat_text,
+    changed_answers_text,
     confirmation_text,
     difference_text,
     drift_text,
@@ -21,6 +23,8 @@ from spectune.report.proof_text import (
     noise_text,
     schedule_why,
 )
+from spectune.report.study_document import study_document
+from spectune.report.terminal import render_terminal
 from spectune.testing.proved_study import proved_study
 from spectune.testing.study_values import (
     history_of,
@@ -125,6 +129,21 @@ def test_a_schedule_that_was_started_without_a_level_is_not_called_unstarted() -
     assert found is not None
     assert schedule_why(found) == "no server was started with it"
     assert schedule_why(replace(found, is_started=True)).startswith("its server was started, but no level")
+
+
+def test_a_recommended_setting_that_changes_answers_is_warned_of_on_the_page() -> None:
+    answers = answers_of(proved_study())
+    config = recommended(proved_study()).config
+    assert changed_answers_text(config, answers.lossless) == ""
+    arms = tuple(
+        replace(one, verdict="differs") if one.arm == Arm(config=config) else one
+        for one in answers.lossless.arms
+    )
+    changed = replace(answers.lossless, arms=arms, verdict="differs")
+    assert "its greedy answers are not off's (100% of the tokens" in changed_answers_text(config, changed)
+    assert changed_answers_text(OFF, changed) == ""
+    page = " ".join(render_terminal(study_document(replace(answers, lossless=changed))).split())
+    assert "But its greedy answers are not off's" in page[page.index("Recommendation: ") :]
 
 
 def test_equal_answers_are_exact_with_the_noise_floor_beside_them() -> None:

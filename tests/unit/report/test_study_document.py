@@ -69,9 +69,19 @@ def test_an_arm_that_had_to_differ_is_marked() -> None:
 def test_a_disturbed_level_is_marked_and_explained() -> None:
     completed = make_completed(1, 0, {1: 100})
     disturbed = replace(completed, levels=(replace(completed.levels[0], foreign_cpu_share=0.5),))
-    text = page(make_history(make_study(concurrency=(1,)), (disturbed,)))
+    slower = make_completed(2, 1, {1: 80})
+    text = page(make_history(make_study(concurrency=(1,)), (disturbed, slower)))
     assert "100.0~*" in text
     assert "~ disturbed by other processes" in text
+
+
+def test_a_setting_that_was_measured_alone_has_won_nothing() -> None:
+    off, eagle = make_completed(1, 0, {1: 100}), make_completed(2, 2, {1: 150, 8: 500})
+    text = page(make_history(make_study(concurrency=(1, 8)), (off, eagle)))
+    assert "150.0*" in text
+    assert "499.6 " in text
+    assert "at 8: only eagle 2, 499.6 tok/s, was measured, so nothing was won" in " ".join(text.split())
+    assert "not known: fewer than two levels have more than one measured setting" in " ".join(text.split())
 
 
 def test_an_interrupted_study_says_how_to_go_on() -> None:

@@ -77,6 +77,16 @@ def test_too_few_prompts_shorten_a_plan_and_then_begin_again(num_prompts: int) -
     assert bool(reused) == (num_prompts < 200)
 
 
+def test_prompts_that_do_not_suffice_are_shared_and_some_are_left_for_later() -> None:
+    pool = simulated_pool(num_prompts=250)  # the search takes 138 of them, so 112 are left, 133 are asked for
+    search = plan_levels(pool, SIZES, skip=SKIP)
+    found = extra_plans(pool, search, fresh(1, 4, 16), skip=SKIP)
+    share = (0.85 * 112 - 21) / 112
+    assert [len(plan.requests) for plan in found] == [int(16 * share), int(32 * share), int(64 * share)]
+    later = extra_plans(pool, (*search, *found), fresh(2), skip=SKIP)
+    assert not set(bodies(later)) & set(bodies((*search, *found)))
+
+
 @pytest.mark.parametrize(
     ("levels", "num_prompts"), [((16, 32), 116), ((8, 32), 96), ((4, 8), 30), ((1, 2), 9)]
 )
