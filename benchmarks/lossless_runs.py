@@ -190,8 +190,8 @@ def main() -> int:
     lines.append("")
     lines.append(f"Exact engine: {alike} of {len(exact)} checks exact.")
     lines.append(
-        f"Planted fault: caught in {caught} of {len(faulty)} checks of {least_tokens(faulty)} tokens or more "
-        f"({ENOUGH_TOKENS} are asked for)."
+        f"Planted fault: caught in {caught} of {len(faulty)} checks, each of {least_tokens(faulty)} tokens "
+        f"or more ({ENOUGH_TOKENS} are asked for)."
     )
     print("\n".join(lines[-2:]))
     if asked.out is not None:

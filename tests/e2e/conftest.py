@@ -53,7 +53,7 @@ class Workbench:
         """Runs the command to its end."""
         return subprocess.run(  # type: ignore[call-overload, no-any-return]
             [sys.executable, "-m", "spectune", *words],
-            env=self.environment, capture_output=True, text=True, timeout=100, check=False,
+            env=self.environment, capture_output=True, text=True, timeout=300, check=False,
             stdin=subprocess.DEVNULL, cwd=self.folder, **options,
         )  # fmt: skip
 

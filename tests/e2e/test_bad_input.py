@@ -114,7 +114,8 @@ def test_a_store_with_an_impossible_name_is_named(bench: Any) -> None:
 
 
 def test_an_unknown_study_is_named(finished: Any) -> None:
-    assert_refused(finished.run("show", "nope"), "nope", "spectune show", status=1)
+    for command in (["show"], ["apply"], ["tune", "--resume"]):
+        assert_refused(finished.run(*command, "nope"), "nope", "`spectune show` lists them")
 
 
 def test_a_port_in_use_is_named(bench: Any) -> None:

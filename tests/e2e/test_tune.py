@@ -4,23 +4,32 @@ import json
 import os
 import pty
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
-import time
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 
 from spectune.testing.result_schema import schema_faults
+from tests.e2e.conftest import wait_until
 
 Json = dict[str, Any]
+SLOW = ("--sim-time-scale", "8")
+"""Steps of 16 ms and more: what other processes take from a step is small beside what settings differ by."""
 
 
 def study_ids(bench: Any) -> list[str]:
     with closing(sqlite3.connect(bench.store)) as connection:
         return [row[0] for row in connection.execute("SELECT id FROM study ORDER BY created_unix_s")]
+
+
+def is_listening(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+        return True
+    return False
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> None:
@@ -35,8 +44,9 @@ def read_until(process: subprocess.Popen[str], text: str) -> None:
 def test_a_study_ends_in_a_table_files_and_nothing_left_behind(bench: Any) -> None:
     json_file, report = bench.folder / "out.json", bench.folder / "report.md"
     ran = bench.run(
-        "tune", *bench.question("0..2"), "--json", str(json_file), "--report", str(report), *bench.server()
-    )
+        "tune", *bench.question("0..2", "8"), "--json", str(json_file), "--report", str(report),
+        *bench.server(*SLOW),
+    )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert bench.servers() == []
     assert "Recommendation: eagle" in ran.stdout
@@ -177,7 +187,8 @@ def test_a_terminal_that_is_closed_interrupts_the_study(bench: Any) -> None:
 def test_a_signal_while_a_server_is_being_stopped_lets_the_stop_end_first(bench: Any) -> None:
     process = bench.start("tune", *bench.question("0"), *bench.server("--sim-fault", "ignore-sigterm"))
     read_until(process, "off at 4:")
-    time.sleep(1)  # all is measured; the server has been asked to end and does not listen
+    assert wait_until(lambda: not is_listening(bench.port), within_s=60)  # it has been asked to end
+    assert bench.servers() != []
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=40)
     assert bench.servers() == []

@@ -48,7 +48,7 @@ class TrialAnswer:
         reason: why it did not complete; "" when it did.
         log_tail: last lines of the server's log when it failed.
         effective: what the server said it runs, if it got that far.
-        launch_s: seconds until ready, if it got that far.
+        launch_s: seconds until ready, or until it failed before that; None where it is not known.
         levels: figures by ascending concurrency.
     """
 

@@ -4,48 +4,45 @@ import argparse
 import difflib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from spectune.cli.interruption import interruptible, undisturbed
-from spectune.cli.kept_server import (
-    KeptServer,
-    confirm,
-    journal_folder,
-    looked_at,
-    proof_of,
-    run_here,
-    running_proof,
-    server_of,
-)
+from spectune.cli.kept_server import KeptServer, confirm, looked_at, proof_of, running_proof, server_of
+from spectune.cli.lending import journal_folder, run_here
 from spectune.cli.options import Parser
+from spectune.cli.recommended import Wanted, recommended, recommended_schedule
 from spectune.cli.service_options import (
     add_terms_arguments,
     add_unit_arguments,
     read_place,
     read_terms,
 )
+from spectune.cli.stored_study import study_named
 from spectune.cli.streams import print_out
 from spectune.cli.wiring import answers_of, open_store
 from spectune.clock import SystemClock
 from spectune.domain.command import MASK
-from spectune.domain.spec_config import SpecConfig
+from spectune.engines.adapter import Scheduled
 from spectune.errors import ConfigError
 from spectune.launch.give_back import Prove
 from spectune.launch.journal import Journal, last_header
-from spectune.launch.persistent import PersistentChange, apply_change, change_back, change_to
+from spectune.launch.persistent import PersistentChange, apply_change, change_back, change_to, credential_path
 from spectune.launch.service_session import new_header, open_session
 from spectune.launch.systemd_launcher import secrets_of
-from spectune.storage.sqlite_store import SqliteStore
 from spectune.tuning.service_proof import prove_applied
-
-_NEWEST = "last"
 
 
 def run_apply(words: Sequence[str]) -> int:
     """Applies a winner or takes it back; returns the exit status."""
     found = _parser().read(words)
+    if found.undo and found.schedule:
+        raise ConfigError(
+            "spectune apply: `--schedule or --undo` must hold, both were given; --undo takes back the last "
+            "apply, whatever it put in place."
+        )
     store = open_store(found.store or "")
-    study = _study(store, found.study)
+    study = study_named(store, found.study, "spectune apply")
     if found.unit is None:
         read_place(found)  # refuses --ssh and the like without --unit
         _name_unit(found, study)
@@ -53,12 +50,12 @@ def run_apply(words: Sequence[str]) -> int:
     assert terms is not None, "a unit is named"
     with looked_at(terms, store.path.with_name(f"{store.path.name}.logs") / "apply.log") as kept:
         if found.undo:
-            change, wanted = change_back(kept.service), None
-        else:
-            wanted = _winner(store, study)
-            command = kept.adapter.command_for(kept.unit.command, wanted)
-            change = change_to(kept.service, kept.unit.exec_line_for(command))
-        return _apply(kept, change, wanted, study)
+            return _apply(kept, change_back(kept.service), None, study)
+        answers = answers_of(store.history(study))
+        wanted = recommended_schedule(answers) if found.schedule else recommended(answers)
+        started = wanted.started(kept.adapter, kept.unit.command, credential_path(kept.service))
+        change = change_to(kept.service, kept.unit.exec_line_for(started.command), started.file_text)
+        return _apply(_knowing(kept, started), change, wanted, study)
 
 
 def _parser() -> Parser:
@@ -66,6 +63,9 @@ def _parser() -> Parser:
         "spectune apply", "Puts a study's recommended setting in place on its systemd unit, for good."
     )
     parser.add_argument("study", metavar="STUDY", help="a study's name, or `last`")
+    parser.add_argument(
+        "--schedule", action="store_true", help="its schedule of steps by batch size, where it recommends one"
+    )
     parser.add_argument("--undo", action="store_true", help="put the drop-in back that was there before")
     parser.add_argument("--yes", action="store_true", help="ask nothing")
     parser.add_argument("--store", metavar="FILE", help="study store (default: the user's data folder)")
@@ -75,7 +75,13 @@ def _parser() -> Parser:
     return parser
 
 
-def _apply(kept: KeptServer, change: PersistentChange, wanted: SpecConfig | None, study: str) -> int:
+def _knowing(kept: KeptServer, started: Scheduled) -> KeptServer:
+    """With a dialect that knows the schedule's file, so that what runs can be read back."""
+    facts = replace(kept.adapter.facts, schedule_text=started.file_text)
+    return replace(kept, adapter=kept.adapter.knowing(facts)) if started.file_text else kept
+
+
+def _apply(kept: KeptServer, change: PersistentChange, wanted: Wanted | None, study: str) -> int:
     service = kept.service
     if change.before == change.after:
         print_out(f"{service.described}: nothing to change, {change.path} is already so\n")
@@ -101,7 +107,7 @@ def _apply(kept: KeptServer, change: PersistentChange, wanted: SpecConfig | None
     return 0
 
 
-def _change(kept: KeptServer, change: PersistentChange, journal: Journal, wanted: SpecConfig | None) -> str:
+def _change(kept: KeptServer, change: PersistentChange, journal: Journal, wanted: Wanted | None) -> str:
     clock = SystemClock()
     log = journal_folder() / f"{journal.header.id}.log"
     session = open_session(kept.service, kept.unit, journal, clock)
@@ -116,7 +122,7 @@ def _change(kept: KeptServer, change: PersistentChange, journal: Journal, wanted
         journal.release()
 
 
-def _proof(kept: KeptServer, wanted: SpecConfig | None, log: Path) -> Prove:
+def _proof(kept: KeptServer, wanted: Wanted | None, log: Path) -> Prove:
     """That the server runs the new setting, or, after an undo, that it runs."""
 
     def prove() -> str:
@@ -125,7 +131,10 @@ def _proof(kept: KeptServer, wanted: SpecConfig | None, log: Path) -> Prove:
         if wanted is None:
             return f"taken back: {running_proof(kept.service, kept.adapter, kept.before, log)()}"
         server, command = server_of(kept.service, kept.adapter, log), kept.service.unit().command
-        return f"applied: {prove_applied(kept.adapter, command, server, SystemClock(), wanted)}"
+        told = prove_applied(
+            kept.adapter, command, server, SystemClock(), wanted.config, schedule=wanted.schedule
+        )
+        return f"applied: {told}"
 
     return prove
 
@@ -144,20 +153,6 @@ def _masked(kept: KeptServer, text: str) -> str:
     for secret in secrets_of(kept.unit.command):
         text = text.replace(secret, MASK)
     return text
-
-
-def _study(store: SqliteStore, name: str) -> str:
-    studies = store.studies()
-    if not studies:
-        raise ConfigError(f"spectune apply: `a study must be in the store`, {store.path} has none.")
-    return studies[-1].study.id if name == _NEWEST else name
-
-
-def _winner(store: SqliteStore, study: str) -> SpecConfig:
-    recommendation = answers_of(store.history(study)).recommendation
-    if recommendation is None:
-        raise ConfigError(f"study {study}: `it recommends a setting` must hold, it recommends none.")
-    return recommendation.config
 
 
 def _name_unit(found: argparse.Namespace, study: str) -> None:

@@ -4,22 +4,13 @@ EXPERIMENTAL. Written against the documented fields of docker; never run against
 """
 
 import os
-import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectune.cli.interruption import time_limit, undisturbed
-from spectune.cli.kept_server import (
-    check_serves_nobody,
-    downtime_limit_s,
-    duration_text,
-    journal_folder,
-    run_here,
-    session_terms_of,
-)
+from spectune.cli.kept_server import check_serves_nobody, duration_text, session_terms_of
+from spectune.cli.lending import GIVEN_BACK_LOG, Loan, lent
 from spectune.cli.service_options import ContainerPlace, ServiceTerms, host_at
 from spectune.cli.wiring import PreparedStudy, recognise
 from spectune.clock import SystemClock
@@ -31,7 +22,6 @@ from spectune.launch.container_words import obstacle
 from spectune.launch.docker_launcher import ContainerLog, DockerServer
 from spectune.launch.docker_service import DockerService, compose_container
 from spectune.launch.docker_session import new_docker_header, open_docker_session
-from spectune.launch.journal import Journal, JournalHeader
 from spectune.launch.launcher import Launcher
 from spectune.launch.systemd_launcher import secrets_of
 from spectune.report.plan_document import StudyPlan
@@ -89,31 +79,18 @@ class KeptContainer:
             server = container_server(self.service, self.adapter, Path(os.devnull))
             check_serves_nobody(self.service, server, window_s=self.terms.quiet_s)
 
-    @contextmanager
-    def borrowed(self, study_id: str, log_folder: Path, max_downtime_s: float | None) -> Iterator[Launcher]:
+    def borrowed(
+        self, study_id: str, log_folder: Path, max_downtime_s: float | None
+    ) -> AbstractContextManager[Launcher]:
         """A launcher in its place; whatever happens inside, the container is given back, which is proven."""
-        limit_s = downtime_limit_s(max_downtime_s, self.terms.window, time.localtime())
         terms = session_terms_of(self.terms, self.adapter, self.before, "tune", study_id)
-        header = new_docker_header(self.service, self.container, terms)
-        run_here(self.terms.before_stop, "--before-stop")
-        try:
-            with self._session(header, log_folder) as launcher, time_limit(limit_s):
-                yield launcher
-        finally:
-            with undisturbed():
-                run_here(self.terms.after_restore, "--after-restore")
-
-    @contextmanager
-    def _session(self, header: JournalHeader, log_folder: Path) -> Iterator[Launcher]:
-        journal = Journal.begin(journal_folder(), header)
-        session = open_docker_session(self.service, self.container, journal, SystemClock())
-        try:
-            yield session.launcher(log_folder)
-        finally:
-            with undisturbed():
-                log = log_folder / "given-back.log"
-                told = session.give_back(container_proof(self.service, self.adapter, self.before, log))
-                sys.stderr.write(f"spectune: {self.service.described} is given back: {told}\n")
+        loan = Loan(
+            described=self.service.described,
+            header=new_docker_header(self.service, self.container, terms),
+            begin=lambda journal: open_docker_session(self.service, self.container, journal, SystemClock()),
+            prove=container_proof(self.service, self.adapter, self.before, log_folder / GIVEN_BACK_LOG),
+        )
+        return lent(loan, self.terms, log_folder, max_downtime_s)
 
 
 @contextmanager

@@ -1,26 +1,22 @@
 """A server that somebody else runs: looked at first, borrowed under a lease, given back and proven."""
 
 import os
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from spectune.cli.interruption import time_limit, undisturbed
-from spectune.cli.service_options import ServiceTerms, UnitPlace, Window, service_at
+from spectune.cli.lending import GIVEN_BACK_LOG, Loan, lent
+from spectune.cli.service_options import ServiceTerms, UnitPlace, service_at
 from spectune.cli.wiring import PreparedStudy, recognise
 from spectune.clock import SystemClock
 from spectune.domain.command import Command
-from spectune.domain.study import StudyHistory
-from spectune.domain.trial import Infeasible, TrialOutcome, UnfinishedTrial
 from spectune.engines.adapter import EngineAdapter
-from spectune.errors import ConfigError, LaunchError
+from spectune.errors import ConfigError
 from spectune.launch.docker_service import DockerService
-from spectune.launch.journal import Journal, JournalHeader, Kind
+from spectune.launch.journal import Kind
 from spectune.launch.launcher import Launcher, RunningServer
 from spectune.launch.service_session import SessionTerms, new_header, open_session
 from spectune.launch.systemd_launcher import SystemdServer, UnitLog, secrets_of
@@ -31,9 +27,6 @@ from spectune.report.plan_document import StudyPlan
 from spectune.tuning.bench import ask
 from spectune.tuning.live_traffic import busiest
 from spectune.tuning.service_proof import describe, look, prove_same, write_down
-
-_COMMAND_S = 600.0
-_RESERVE_SHARE, _LONGEST_RESERVE_S = 0.2, 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,35 +86,17 @@ class KeptServer:
         """What the journal notes of this server for a session of this kind."""
         return session_terms_of(self.terms, self.adapter, self.before, kind, study)
 
-    @contextmanager
-    def borrowed(self, study_id: str, log_folder: Path, max_downtime_s: float | None) -> Iterator[Launcher]:
+    def borrowed(
+        self, study_id: str, log_folder: Path, max_downtime_s: float | None
+    ) -> AbstractContextManager[Launcher]:
         """A launcher on the unit; whatever happens inside, the unit is given back and that is proven."""
-        limit_s = downtime_limit_s(max_downtime_s, self.terms.window, time.localtime())
-        terms = self.terms
-        header = new_header(
-            self.service,
-            self.unit,
-            self.session_terms("tune", study_id),
+        loan = Loan(
+            described=self.service.described,
+            header=new_header(self.service, self.unit, self.session_terms("tune", study_id)),
+            begin=lambda journal: open_session(self.service, self.unit, journal, SystemClock()),
+            prove=proof_of(self.service, self.adapter, self.before, log_folder / GIVEN_BACK_LOG),
         )
-        run_here(terms.before_stop, "--before-stop")
-        try:
-            with self._session(header, log_folder) as launcher, time_limit(limit_s):
-                yield launcher
-        finally:
-            with undisturbed():
-                run_here(terms.after_restore, "--after-restore")
-
-    @contextmanager
-    def _session(self, header: JournalHeader, log_folder: Path) -> Iterator[Launcher]:
-        journal = Journal.begin(journal_folder(), header)
-        session = open_session(self.service, self.unit, journal, SystemClock())
-        try:
-            yield session.launcher(log_folder)
-        finally:
-            with undisturbed():
-                log = log_folder / "given-back.log"
-                told = session.give_back(proof_of(self.service, self.adapter, self.before, log))
-                sys.stderr.write(f"spectune: {self.service.described} is given back: {told}\n")
+        return lent(loan, self.terms, log_folder, max_downtime_s)
 
 
 @contextmanager
@@ -211,12 +186,6 @@ def running_proof(
     return prove
 
 
-def journal_folder() -> Path:
-    """Where journals lie, whatever store a study uses."""
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "spectune" / "journals"
-
-
 def confirm(question: str, *, is_confirmed: bool) -> None:
     """Asks on the terminal; raises ConfigError when the answer is no or nobody can be asked."""
     if is_confirmed:
@@ -227,67 +196,6 @@ def confirm(question: str, *, is_confirmed: bool) -> None:
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise ConfigError("`a yes` must be given; nothing was changed.")
-
-
-def run_here(words: tuple[str, ...], flag: str) -> None:
-    """Runs a command of the user on this machine; raises LaunchError when it fails."""
-    if not words:
-        return
-    try:
-        ran = subprocess.run(
-            words, check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr, timeout=_COMMAND_S
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise LaunchError(f"{flag}: `it can be run` must hold, got: {error}.") from error
-    if ran.returncode != 0:
-        raise LaunchError(f"{flag} {words[0]}: `exit status 0` must come, got {ran.returncode}.")
-
-
-def downtime_left_s(max_s: float | None, resumed: StudyHistory | None) -> float | None:
-    """What is left of a study's downtime; None without a limit.
-
-    Args:
-        max_s: the study's own limit, however often it was interrupted.
-        resumed: what it has measured so far; None for a new study.
-
-    Raises:
-        ConfigError: nothing is left.
-    """
-    if max_s is None or resumed is None:
-        return max_s
-    left_s = max_s - downtime_spent_s((*resumed.outcomes, *resumed.unfinished))
-    if left_s <= 0:
-        raise ConfigError(
-            f"--resume {resumed.study.id}: `some of its --max-downtime {max_s:g}s is left` must hold, "
-            f"{max_s - left_s:.0f} s of launching and measuring are spent; see what it found with "
-            f"`spectune show {resumed.study.id}`, or begin a new study."
-        )
-    return left_s
-
-
-def downtime_spent_s(trials: Iterable[TrialOutcome | UnfinishedTrial]) -> float:
-    """Seconds of launching and measuring."""
-    return sum(
-        (trial.launch_s or 0.0) + sum(level.wall_s for level in trial.levels)
-        for trial in trials
-        if not isinstance(trial, Infeasible)
-    )
-
-
-def downtime_limit_s(max_s: float | None, window: Window | None, now: time.struct_time) -> float | None:
-    """Seconds until giving back begins, so that it ends in time; ConfigError outside the window."""
-    limits = [] if max_s is None else [max_s]
-    if window is not None:
-        left_s = window.left_min(now.tm_hour * 60 + now.tm_min) * 60.0 - now.tm_sec
-        if left_s <= 0:
-            raise ConfigError(
-                f"--window: `it is open now` must hold, it is {now.tm_hour:02d}:{now.tm_min:02d}; start "
-                "spectune by cron or a systemd timer when it opens."
-            )
-        limits.append(left_s)
-    if not limits:
-        return None
-    return min(limits) - min(_RESERVE_SHARE * min(limits), _LONGEST_RESERVE_S)
 
 
 def duration_text(seconds: float | None) -> str:

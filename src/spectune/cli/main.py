@@ -66,7 +66,7 @@ def _check_text(words: list[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError as exc:
-            raise ConfigError(f"spectune: `arguments are UTF-8 text` must hold, got {word!r}.") from exc
+            raise ConfigError(f"spectune: `arguments are UTF-8 text` must hold, got {word!r:.80}.") from exc
 
 
 def _dispatch(words: list[str]) -> int:
@@ -85,7 +85,7 @@ def _dispatch(words: list[str]) -> int:
         case [word, *_]:
             names = ", ".join(_COMMANDS)
             raise ConfigError(
-                f"spectune: `one of {names}` must be given, got {word!r}; see `spectune --help`."
+                f"spectune: `one of {names}` must be given, got {word!r:.80}; see `spectune --help`."
             )
         case _:
             raise AssertionError(words)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from spectune.clock import Clock
 from spectune.domain.command import HttpRequest
 from spectune.domain.endpoint import Endpoint
+from spectune.domain.text import shortened
 from spectune.errors import ConfigError, ServerUnreachable
 from spectune.launch.http_probe import fetch
 from spectune.tuning.live_traffic import running_requests
@@ -32,23 +33,28 @@ def load_mix(text: str, clock: Clock, *, watch_s: float = WATCH_S) -> Mix:
     found = read_mix(text)
     if found is not None:
         return found
-    if text.startswith(("http://", "https://")):
+    if is_watched(text):
         return _watched(text, clock, watch_s)
-    path = Path(text)
+    path, shown = Path(text), shortened(text)
     try:
         return mix_of_log(path.read_text(encoding="utf-8-sig"), text)
     except UnicodeDecodeError as exc:
-        raise ConfigError(f"--mix {text}: `the file is UTF-8 text` must hold, it is not.") from exc
+        raise ConfigError(f"--mix {shown}: `the file is UTF-8 text` must hold, it is not.") from exc
     except OSError as exc:
         raise ConfigError(
-            f"--mix {text}: `LEVEL:SHARE,…, {', '.join(MIXES)}, a server's address or a request log` must "
+            f"--mix {shown}: `LEVEL:SHARE,…, {', '.join(MIXES)}, a server's address or a request log` must "
             f"be given, got: {exc.strerror}."
         ) from exc
 
 
+def is_watched(text: str) -> bool:
+    """Whether a running server is watched for this mix, which takes a while."""
+    return text.startswith(("http://", "https://"))
+
+
 def _watched(address: str, clock: Clock, watch_s: float) -> Mix:
     """The mix of a running server, from its gauge of running requests."""
-    ask = _asking(address)
+    ask, address = _asking(address), shortened(address)
     counts: list[int] = []
     give_up_s = clock.monotonic_s() + watch_s
     while clock.monotonic_s() < give_up_s:
@@ -79,11 +85,13 @@ def _asking(address: str) -> Callable[[HttpRequest], str]:
         raise ConfigError("--mix: `http://HOST:PORT` must be the form of a server's address.")
     endpoint = Endpoint(host=host, port=port)
 
+    shown = shortened(address)
+
     def ask(request: HttpRequest) -> str:
         try:
             answer = fetch(endpoint, request, timeout_s=_ASK_S)
         except ServerUnreachable as error:
-            raise ConfigError(f"--mix {address}: `the server answers` must hold: {error}") from error
+            raise ConfigError(f"--mix {shown}: `the server answers` must hold: {error}") from error
         return answer.body if answer.status == 200 else ""
 
     return ask

@@ -1,6 +1,7 @@
 """Where results go: stdout and files. Files are tried before a study starts: nothing is lost at its end."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ class Output:
     Attributes:
         json_file: "-" for stdout instead of the table; "" for nowhere.
         report_file: "-" for stdout instead of the table; "" for nowhere.
+        store_file: the store as the user named it, for commands that are told; "" for the default one.
     """
 
     json_file: str
     report_file: str
+    store_file: str = ""
 
     def check(self, taken: Mapping[str, Path]) -> None:
         """Tries every file without changing it.
@@ -48,13 +51,22 @@ class Output:
 
     def write(self, answers: StudyAnswers) -> None:
         """Writes the files, and the table to stdout unless something else goes there."""
-        document = study_document(answers)
+        document = study_document(answers, store_flag=store_flag(self.store_file))
         parts = ((self.json_file, render_json(answers)), (self.report_file, render_markdown(document)))
         for name, text in parts:
             if name and name != STDOUT:
-                _write(Path(name), text, answers.study.id)
+                _write(Path(name), text, f"{answers.study.id}{store_flag(self.store_file)}")
         to_stdout = [text for name, text in parts if name == STDOUT]
         print_out("".join(to_stdout) if to_stdout else render_terminal(document))
+
+
+def store_flag(store_file: str) -> str:
+    """What a command needs after a study's name to find it, with a space before; "" for the default store.
+
+    >>> store_flag("my studies.db")
+    " --store 'my studies.db'"
+    """
+    return f" --store {shlex.quote(store_file)}" if store_file else ""
 
 
 def _check_apart(flag: str, path: Path, others: Mapping[str, Path]) -> None:
@@ -79,11 +91,11 @@ def _check_writable(flag: str, path: Path) -> None:
         ) from exc
 
 
-def _write(path: Path, text: str, study_id: str) -> None:
+def _write(path: Path, text: str, study_words: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as exc:
         raise ConfigError(
             f"{path}: `the file must be writable`, got: {exc.strerror}; the study is kept: "
-            f"`spectune show {study_id}` writes it again."
+            f"`spectune show {study_words}` writes it again."
         ) from exc

@@ -9,6 +9,8 @@ from spectune.workloads.mixes import read_slo
 PROOF = ("confirm", "refine", "schedule", "check_lossless", "mix", "slo")
 TWO_WAY = frozenset({"schedule", "check_lossless"})
 """Options that are given as `--NAME` or `--no-NAME`."""
+_MOST = 20
+"""Rounds of fresh launches, and levels within a crossover, that may be asked for."""
 _DEFAULT = ProofRule(rounds=1, refine=2, has_equal_limits=True, is_lossless=True)
 _THOROUGH = ProofRule(rounds=2, refine=3, has_schedule=True, has_equal_limits=True, is_lossless=True)
 
@@ -18,7 +20,8 @@ def add_proof_arguments(group: argparse._ArgumentGroup) -> None:  # (argparse na
     either = argparse.BooleanOptionalAction
     group.add_argument(
         "--confirm", metavar="N",
-        help="fresh launches of the finalists on fresh prompts (default 1; 2 with --thorough; 0: none)",
+        help="fresh launches of the finalists on fresh prompts, up to 20 (default 1; 2 with --thorough; 0: "
+        "none)",
     )  # fmt: skip
     group.add_argument(
         "--refine", metavar="N",
@@ -56,4 +59,4 @@ def read_proof(found: argparse.Namespace, *, is_thorough: bool) -> ProofRule:
 
 
 def _count(text: str | None, flag: str, default: int) -> int:
-    return default if text is None else parse_count(text, flag=flag, lowest=0)
+    return default if text is None else parse_count(text, flag=flag, lowest=0, highest=_MOST)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from spectune.cli.interruption import undisturbed
 from spectune.cli.kept_container import container_proof
-from spectune.cli.kept_server import journal_folder, proof_of, run_here, running_proof
+from spectune.cli.kept_server import proof_of, running_proof
+from spectune.cli.lending import journal_folder, run_here
 from spectune.cli.options import Parser
 from spectune.cli.service_options import (
     ContainerPlace,

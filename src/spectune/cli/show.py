@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from spectune.cli.options import Parser
 from spectune.cli.output import Output
+from spectune.cli.stored_study import study_named
 from spectune.cli.streams import print_out
-from spectune.cli.tune_options import NEWEST
 from spectune.cli.wiring import answers_of, open_store
 from spectune.errors import ConfigError
 from spectune.report.document import Document, Paragraph, Table
@@ -19,7 +19,7 @@ def run_show(words: Sequence[str]) -> int:
     """Prints a study or the list of them; returns the exit status."""
     found = _parser().read(words)
     store = open_store(found.store or "")
-    output = Output(json_file=found.json or "", report_file=found.report or "")
+    output = Output(json_file=found.json or "", report_file=found.report or "", store_file=found.store or "")
     if found.study is None:
         if found.json or found.report:
             raise ConfigError(
@@ -28,7 +28,7 @@ def run_show(words: Sequence[str]) -> int:
         print_out(render_terminal(_listing(store)))
         return 0
     output.check({"--store": store.path})
-    study_id = _newest(store) if found.study == NEWEST else found.study
+    study_id = study_named(store, found.study, "spectune show")
     output.write(answers_of(store.history(study_id)))
     return 0
 
@@ -40,13 +40,6 @@ def _parser() -> Parser:
     parser.add_argument("--report", metavar="FILE.md", help="the page as Markdown")
     parser.add_argument("--store", metavar="FILE", help="study store (default: the user's data folder)")
     return parser
-
-
-def _newest(store: SqliteStore) -> str:
-    studies = store.studies()
-    if not studies:
-        raise ConfigError(f"spectune show last: `a study must be in the store`, {store.path} has none.")
-    return studies[-1].study.id
 
 
 def _listing(store: SqliteStore) -> Document:

@@ -10,8 +10,9 @@ from spectune.analysis.answers import StudyAnswers
 from spectune.cli.engine_facts import check_program
 from spectune.cli.interruption import Interrupted, TimeOver, interruptible
 from spectune.cli.kept_container import KeptContainer, looked_at_container
-from spectune.cli.kept_server import KeptServer, confirm, downtime_left_s, looked_at
-from spectune.cli.output import STDOUT, Output
+from spectune.cli.kept_server import KeptServer, confirm, looked_at
+from spectune.cli.lending import downtime_left_s
+from spectune.cli.output import STDOUT, Output, store_flag
 from spectune.cli.progress import Pace, StudyProgress
 from spectune.cli.service_options import ContainerPlace
 from spectune.cli.streams import print_out
@@ -66,7 +67,9 @@ def _tune(options: TuneOptions, store: SqliteStore, kept: Kept | None) -> int:
         is_json = options.json_file == STDOUT
         print_out(render_plan_json(plan) if is_json else render_terminal(plan_document(plan)))
         return 0
-    output = Output(json_file=options.json_file, report_file=options.report_file)
+    output = Output(
+        json_file=options.json_file, report_file=options.report_file, store_file=options.store_file
+    )
     taken = {"--store": store.path, "--workload": Path(prepared.study.workload.name)}
     output.check(taken | ({"--mix": Path(options.mix)} if options.mix else {}))
     store.check_writable()
@@ -100,7 +103,7 @@ def _run(
         seconds=[],
         fewest_trials=None if plan.expected_s is not None else max(plan.fewest_launches - done, 0),
     )
-    where = f" --store {store_file}" if store_file else ""
+    where = store_flag(store_file)
     unit = "" if kept is None else f" {kept.place.flags}"
     go_on = (
         f"everything measured is kept; go on with: spectune tune --resume {prepared.study.id}{unit}{where}\n"

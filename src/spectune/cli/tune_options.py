@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from spectune.cli.mix_source import load_mix
+from spectune.cli.mix_source import is_watched, load_mix
 from spectune.cli.options import (
     Parser,
     parse_count,
@@ -22,14 +22,16 @@ from spectune.cli.service_options import (
     add_unit_arguments,
     read_terms,
 )
+from spectune.cli.stored_study import NEWEST
+from spectune.cli.workload_source import DEFAULT_WORKLOAD, load_pool
 from spectune.clock import SystemClock
 from spectune.domain.study import ProofRule, SearchRule
+from spectune.domain.text import shortened
 from spectune.errors import ConfigError
 
 DEFAULT_BUDGET_S = 200.0
 DEFAULT_NUM_STEPS = tuple(range(9))
 DEFAULT_CONCURRENCY = (1, 4, 16, 32)
-DEFAULT_WORKLOAD = "python-code"
 LLAMACPP_CONCURRENCY = (1, 4)  # a CPU and one thread: more requests only wait
 METHODS = (
     "eagle", "eagle3", "mtp", "draft_model", "ngram", "ngram-mod", "ngram-map-k", "ngram-map-k4v",
@@ -37,7 +39,6 @@ METHODS = (
 )  # fmt: skip
 ENGINES = ("embedded", "llamacpp")
 DEFAULT_TOLERANCE = 0.005
-NEWEST = "last"
 _QUESTION = (
     "engine", "model", "workload", "concurrency", "seed", "num_steps", "method", "methods", "topk",
     "num_draft_tokens", "lever",
@@ -253,6 +254,8 @@ def _levels(engine: str | None) -> tuple[int, ...]:
 
 def _with_mix(options: TuneOptions, text: str) -> TuneOptions:
     """The options with the mix, and its levels unless others are given; a server may be watched for it."""
+    if is_watched(text):  # for a minute: whatever else may be wrong is found before
+        load_pool(options.workload, options.seed)
     mix = load_mix(text, SystemClock())
     mixed = replace(options, proof=replace(options.proof, mix=mix))
     if "concurrency" not in options.given:
@@ -333,7 +336,7 @@ def _check(options: TuneOptions) -> None:
     if "seed" in options.given and options.workload != DEFAULT_WORKLOAD:
         raise ConfigError(
             f"--seed: `it belongs to the built-in workload {DEFAULT_WORKLOAD}` must hold, got --workload "
-            f"{options.workload}; leave it out."
+            f"{shortened(options.workload)}; leave it out."
         )
     if options.engine and options.command:
         raise ConfigError(

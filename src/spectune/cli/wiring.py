@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import resources
 from pathlib import Path
 
 from spectune import __version__
@@ -17,11 +16,14 @@ from spectune.cli.engine_facts import learn, with_file
 from spectune.cli.llamacpp_door import is_llamacpp_command, llamacpp_command
 from spectune.cli.machine import read_environment
 from spectune.cli.planners import fewest, planner_of, search_share, sized_launches, staged_planner
-from spectune.cli.tune_options import DEFAULT_NUM_STEPS, DEFAULT_WORKLOAD, NEWEST, TuneOptions
+from spectune.cli.stored_study import NEWEST, study_named
+from spectune.cli.tune_options import DEFAULT_NUM_STEPS, TuneOptions
+from spectune.cli.workload_source import load_pool
 from spectune.clock import SystemClock
 from spectune.domain.command import MASK, Command
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import SearchSpace, Study, StudyHistory
+from spectune.domain.text import shortened
 from spectune.engines import schedule_forms, tensorrt_llm
 from spectune.engines.adapter import EngineAdapter
 from spectune.engines.embedded import EmbeddedAdapter
@@ -43,8 +45,7 @@ from spectune.tuning.pilot import num_pilot_prompts
 from spectune.tuning.progress import Progress
 from spectune.tuning.run_trial import TrialRunner, TrialSetup
 from spectune.tuning.sizing import least_prompts
-from spectune.workloads.prompts import PromptPool, python_code_pool
-from spectune.workloads.request_file import request_file_pool
+from spectune.workloads.prompts import PromptPool
 
 _EMBEDDED_COMMAND = (sys.executable, "-m", "spectune", "serve")
 _ADAPTERS: tuple[EngineAdapter, ...] = (
@@ -107,7 +108,7 @@ def begin_study(options: TuneOptions) -> PreparedStudy:
         adapter = learn(adapter, asked)
     adapter.endpoint(asked)  # a malformed address is refused before anything starts
     prepared = adapter.prepared(asked, max_concurrency=options.concurrency[-1])
-    pool = _load_pool(options.workload, options.seed)
+    pool = load_pool(options.workload, options.seed)
     _check_prompts(pool, options.concurrency)
     study = Study(
         id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
@@ -129,7 +130,8 @@ def begin_study(options: TuneOptions) -> PreparedStudy:
 
 def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
     """An interrupted study; raises ConfigError or StoreError."""
-    study_id = _newest_unfinished(store) if options.resume == NEWEST else options.resume
+    is_newest = options.resume == NEWEST
+    study_id = _newest_unfinished(store) if is_newest else study_named(store, options.resume, "--resume")
     history = store.history(study_id)
     if history.finished:
         raise ConfigError(
@@ -138,7 +140,7 @@ def resume_study(options: TuneOptions, store: SqliteStore) -> PreparedStudy:
         )
     command = _resumed_command(history.study, options.command)
     workload = history.study.workload
-    pool = _load_pool(workload.name, workload.seed)
+    pool = load_pool(workload.name, workload.seed)
     if pool.spec != workload:
         raise ConfigError(
             f"--resume {study_id}: `the workload is the one it began with` must hold, {workload.name} has "
@@ -269,7 +271,7 @@ def _space(options: TuneOptions, adapter: EngineAdapter, command: Command) -> Se
     for lever in options.levers:
         obstacle = check_lever(adapter.name, lever, adapter.facts.help_text)
         if obstacle:
-            raise ConfigError(f"--lever {lever!r}: `the engine has it` must hold: {obstacle}")
+            raise ConfigError(f"--lever {shortened(lever)!r}: `the engine has it` must hold: {obstacle}")
     for method in (first, *more):
         configs = [c for c in grid_configs(replace(space, method=method, more_methods=())) if not c.is_off]
         obstacles = [adapter.check(command, config) for config in configs]
@@ -289,21 +291,6 @@ def _probe(options: TuneOptions, adapter: EngineAdapter, command: Command, metho
     return None if adapter.check(command, tree) else 2
 
 
-def _load_pool(workload: str, seed: int) -> PromptPool:
-    if workload == DEFAULT_WORKLOAD:
-        return python_code_pool(_bundled_code(), seed=seed)
-    path = Path(workload)
-    try:
-        return request_file_pool(path.read_text(encoding="utf-8"), name=workload)
-    except UnicodeDecodeError as exc:
-        raise ConfigError(f"--workload {workload}: `the file is UTF-8 text` must hold, it is not.") from exc
-    except OSError as exc:
-        raise ConfigError(
-            f"--workload {workload}: `a built-in name ({DEFAULT_WORKLOAD}) or a readable file` must be "
-            f"given, got: {exc.strerror}."
-        ) from exc
-
-
 def _check_prompts(pool: PromptPool, concurrency: tuple[int, ...]) -> None:
     """Raises ConfigError where no server could be measured with these prompts."""
     least, there = least_prompts(concurrency), len(pool.prompts) - num_pilot_prompts(pool, concurrency)
@@ -313,13 +300,6 @@ def _check_prompts(pool: PromptPool, concurrency: tuple[int, ...]) -> None:
             f"for concurrency {', '.join(map(str, concurrency))}, got {len(pool.prompts)}; add prompts or "
             "give lower levels with --concurrency."
         )
-
-
-def _bundled_code() -> str:
-    import gzip  # noqa: PLC0415  (only when the built-in workload is used)
-
-    packed = resources.files("spectune.workloads") / "data" / "python_code.jsonl.gz"
-    return gzip.decompress(packed.read_bytes()).decode("utf-8")
 
 
 def _startable(command: Command) -> Command:

@@ -73,7 +73,9 @@ def read_schedule(text: str) -> Schedule:
 def _read_range(text: str) -> Range:
     bounds, colon, steps = text.strip().partition(":")
     low, dash, high = bounds.partition("-")
-    if not (colon and low.isdecimal() and steps.isdecimal() and (high.isdecimal() or not high)):
+    if not (
+        text.isascii() and colon and low.isdecimal() and steps.isdecimal() and (high.isdecimal() or not high)
+    ):
         raise ValueError(f"`LOW-HIGH:STEPS` must be the form of a range, got {text!r}")
     last = int(low) if not dash else int(high) if high else None
     return Range(int(low), last, int(steps))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from spectune.domain.text import is_digits
 from spectune.errors import ConfigError
 
 
@@ -72,7 +73,7 @@ class Schedule:
 def _parse_range(text: str) -> ScheduleRange:
     bounds, colon, steps = text.strip().partition(":")
     low, dash, high = bounds.partition("-")
-    if not (colon and low.isdecimal() and steps.isdecimal() and (high.isdecimal() or not high)):
+    if not (colon and is_digits(low) and is_digits(steps) and (is_digits(high) or not high)):
         raise ConfigError(f"schedule: `LOW-HIGH:STEPS` must be the form of a range, got {text!r}.")
     last = int(low) if not dash else int(high) if high else None
     return ScheduleRange(low=int(low), high=last, num_steps=int(steps))

@@ -6,6 +6,25 @@ _TERMINAL_COMMAND = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x0
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
+def is_digits(text: str) -> bool:
+    """Whether it is digits 0 to 9 and nothing else: `str.isdecimal` takes other scripts' digits as well.
+
+    >>> is_digits("12"), is_digits("\u0663"), is_digits("")
+    (True, False, False)
+    """
+    return text.isascii() and text.isdecimal()
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """The text, its middle cut out where it is longer than `limit`: for what a user gave and is told again.
+
+    >>> shortened("a" * 50 + "b" * 50, 11)
+    'aaaaa…bbbbb'
+    """
+    half = (limit - 1) // 2
+    return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
+
+
 def whole_characters(text: str) -> str:
     r"""The text with surrogate pairs joined and lone halves replaced.
 

@@ -123,6 +123,8 @@ class Failed:
         detail: what happened and what to do next, one or two sentences.
         log_tail: last lines of the server's log, secrets masked.
         effective: what the server said before it failed, if it got that far.
+        launch_s: how long it took to get ready, or to fail before it was; None in studies of older versions
+            where it never got ready.
         levels: levels measured before the failure.
     """
 

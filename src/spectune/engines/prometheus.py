@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from spectune.domain.text import is_digits
 from spectune.errors import ProtocolError
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -65,7 +66,7 @@ def per_position(samples: Iterable[Sample], name: str) -> tuple[int, ...]:
     for sample in samples:
         if sample.name == name:
             position = sample.label("position") or ""
-            if not position.isdecimal() or int(position) > 1000:
+            if not is_digits(position) or int(position) > 1000:
                 raise ProtocolError(f"/metrics: `{name} has a position` must hold, got {position!r}.")
             counts[int(position)] = counts.get(int(position), 0) + whole(name, sample.value)
     return tuple(counts.get(position, 0) for position in range(max(counts, default=-1) + 1))

@@ -1,6 +1,7 @@
 """Where a server can be reached: its own `--host` and `--port`, or what a container publishes. Pure."""
 
 from spectune.domain.endpoint import Endpoint
+from spectune.domain.text import is_digits
 from spectune.engines.arguments import Flags
 from spectune.errors import ConfigError
 
@@ -31,7 +32,7 @@ def _published(before: tuple[str, ...], port: int) -> tuple[str, int] | None:
         parts = mapping.partition("/")[0].rsplit(":", 2)
         if len(parts) < 2 or parts[-1] != str(port):
             continue
-        if not parts[-2].isdecimal():
+        if not is_digits(parts[-2]):
             raise ConfigError(
                 f"serve command: `{flag} HOST:CONTAINER` must name numbers, got {mapping!r}; write the "
                 "host's port out."

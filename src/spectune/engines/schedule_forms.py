@@ -15,6 +15,7 @@ from collections.abc import Callable
 from spectune.domain.command import Command
 from spectune.domain.schedule import Schedule, ScheduleRange
 from spectune.domain.spec_config import SpecConfig
+from spectune.domain.text import is_digits
 from spectune.engines import embedded, llamacpp_flags, sglang_flags, tensorrt_llm, vllm_config
 from spectune.engines.arguments import Flags
 from spectune.engines.words import EngineWords
@@ -60,7 +61,7 @@ def read_adaptive_json(text: str) -> Schedule | None:
         return None
     if not isinstance(found, dict):
         return None
-    steps = {int(key): _only_candidate(entry) for key, entry in found.items() if key.isdecimal()}
+    steps = {int(key): _only_candidate(entry) for key, entry in found.items() if is_digits(key)}
     return _by_lower_bounds(steps)
 
 

@@ -23,7 +23,7 @@ DISABLING = (
 
 _FLAT, _BY_BATCH, _WITH_ZERO = (0, 5, 12), (0, 5, 13), (0, 5, 15)
 _REFUSED = re.compile(r"speculative_adaptive disabled: .*")
-_BUILT = re.compile(r"Built adaptive runtime state steps=(\d+)")
+_BUILT = re.compile(r"Built adaptive runtime state steps=([0-9]+)")
 
 
 def obstacle(flags: Flags, config: SpecConfig, schedule: Schedule, *, version: str, help_text: str) -> str:

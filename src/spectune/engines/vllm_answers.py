@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from spectune.domain.measurement import SpecCounters
 from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.domain.text import is_digits
 from spectune.domain.trial import EffectiveSettings, KeyKind, ReportedKey
 from spectune.engines.json_answer import JsonAnswer
 from spectune.engines.openai import read_model
@@ -20,8 +21,8 @@ from spectune.errors import ProtocolError
 
 _SPECULATIVE = re.compile(r"speculative_config=(?:None|SpeculativeConfig\((?P<inside>.*?)\)(?:,|$))")
 _FIELD = re.compile(r"(\w+)=(?:'([^']*)'|([^,]+))")
-_KV_TOKENS = re.compile(r"KV cache size: ([\d,]+) tokens")
-_MAX_SEQS = re.compile(r"'max_num_seqs': (\d+)")
+_KV_TOKENS = re.compile(r"KV cache size: ([0-9,]+) tokens")
+_MAX_SEQS = re.compile(r"'max_num_seqs': ([0-9]+)")
 _SCHEDULE_DROPPED = re.compile(r".*Disabling num_speculative_tokens_per_batch_size.*")
 _CAPACITY = (
     "num_gpu_blocks", "block_size", "kv_cache_max_concurrency", "kv_cache_memory_bytes", "mamba_block_size",
@@ -52,7 +53,7 @@ def read_settings(
     max_seqs = declared.get("max_num_seqs") or _last(_MAX_SEQS, log)
     return EffectiveSettings(
         config=_config(log, asked_method),
-        max_running_requests=int(max_seqs) if max_seqs and max_seqs.isdecimal() else None,
+        max_running_requests=int(max_seqs) if max_seqs and is_digits(max_seqs) else None,
         max_total_num_tokens=_kv_tokens(info, log),
         engine_version=JsonAnswer(version, source="/version").optional_text("version") or "",
         model=read_model(models),
@@ -105,7 +106,7 @@ def _config(log: str, asked_method: str) -> SpecConfig:
         return OFF
     fields = {name: quoted or bare for name, quoted, bare in _FIELD.findall(found["inside"])}
     tokens = fields.get("num_spec_tokens", "")
-    if not tokens.isdecimal() or int(tokens) < 1:
+    if not is_digits(tokens) or int(tokens) < 1:
         raise ProtocolError(f"the server's log: `num_spec_tokens >= 1` must hold, got {found[0][:120]!r}.")
     method = asked_method if asked_method == "auto" else method_of(fields)
     return SpecConfig.chain(method, int(tokens))
@@ -121,13 +122,13 @@ def _cache_info(samples: tuple[Sample, ...]) -> dict[str, str]:
 def _kv_tokens(info: Mapping[str, str], log: str) -> int | None:
     """Tokens of the KV cache: as told, else blocks × block size, else from the log (older versions)."""
     told = info.get("kv_cache_size_tokens", "")
-    if told.isdecimal():
+    if is_digits(told):
         return int(told)
     logged = _last(_KV_TOKENS, log)
     if logged is not None:
         return int(logged.replace(",", ""))
     blocks, size = info.get("num_gpu_blocks", ""), info.get("block_size", "")
-    return int(blocks) * int(size) if blocks.isdecimal() and size.isdecimal() else None
+    return int(blocks) * int(size) if is_digits(blocks) and is_digits(size) else None
 
 
 def _reported(info: Mapping[str, str], declared: Mapping[str, str]) -> tuple[ReportedKey, ...]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spectune.domain.text import is_digits
 from spectune.errors import ConfigError
 from spectune.launch import host_scripts
 from spectune.launch.docker_service import DockerService
@@ -84,7 +85,7 @@ def _check_silent(described: str, signs: list[str], header: JournalHeader) -> No
     """Raises ConfigError while the tuner gives signs of life; a watchdog is waited for later."""
     silence, timeout, token = (*signs, "", "", "")[:3]
     is_watchdog = token == f"watchdog-{header.token}"
-    is_known = silence.lstrip("-").isdecimal() and timeout.isdecimal()
+    is_known = is_digits(silence.lstrip("-")) and is_digits(timeout)
     if not is_watchdog and is_known and int(silence) < int(timeout):
         raise ConfigError(
             f"{described}: `the tuner is gone` must hold, it gave a sign of life {int(silence) / 100:.0f} s "

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 
+from spectune.domain.text import is_digits
 from spectune.errors import ConfigError, LaunchError
 from spectune.launch import docker_scripts
 from spectune.launch.container_text import Container, check_container_name, read_container
@@ -91,7 +92,7 @@ class DockerService:
         """Its processes as the host numbers them."""
         answer = self.host.run(("docker", "top", self.name, "-eo", "pid"), timeout_s=_ASK_S)
         words = answer.stdout.split() if answer.status == 0 else []
-        return tuple(sorted(int(word) for word in words if word.isdecimal()))
+        return tuple(sorted(int(word) for word in words if is_digits(word)))
 
     def logs(self) -> str:
         """What the container with the name has logged, its end."""

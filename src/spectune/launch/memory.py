@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spectune.clock import Clock
+from spectune.domain.text import is_digits
 from spectune.launch.host import Host
 
 _MEMINFO = Path("/proc/meminfo")
@@ -79,7 +80,7 @@ def read_meminfo(text: str) -> tuple[MemoryPlace, ...]:
     amounts = {
         name: int(words[0]) * 1024
         for name, _, value in (line.partition(":") for line in text.splitlines())
-        if (words := value.split()) and words[0].isdecimal()
+        if (words := value.split()) and is_digits(words[0])
     }
     if "MemAvailable" not in amounts or "MemTotal" not in amounts:
         return ()
@@ -92,7 +93,7 @@ def read_lines(text: str) -> tuple[MemoryPlace, ...]:
     found: list[MemoryPlace] = []
     for line in text.splitlines():
         name, *amounts = line.split()
-        if len(amounts) != 2 or not all(amount.isdecimal() for amount in amounts):
+        if len(amounts) != 2 or not all(is_digits(amount) for amount in amounts):
             continue
         unit = 1024 if name == "RAM" else _MIB
         free, total = (int(amount) * unit for amount in amounts)

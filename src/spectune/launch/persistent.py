@@ -17,6 +17,8 @@ from spectune.launch.systemd_service import PERSISTENT_DROP_IN, SystemdService, 
 from spectune.launch.systemd_unit import trial_drop_in
 
 _READY_S = 600.0
+CREDENTIAL = "spectune-schedule.json"
+"""A file as a systemd credential (systemd 247 or newer): with the drop-in it comes and goes as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +36,35 @@ class PersistentChange:
     after: str
 
 
-def change_to(service: SystemdService, exec_line: str) -> PersistentChange:
-    """The change that makes the unit run this line."""
+def credential_path(service: SystemdService) -> str:
+    """Where the server finds a file of its own that the drop-in carries: systemd writes it at each start."""
+    return f"/run/credentials/{service.name.full}/{CREDENTIAL}"
+
+
+def change_to(service: SystemdService, exec_line: str, file_text: str = "") -> PersistentChange:
+    """The change that makes the unit run this line.
+
+    Args:
+        service: the unit.
+        exec_line: of its drop-in.
+        file_text: one line that the server reads from `credential_path`; "" for no file.
+
+    Raises:
+        ConfigError: a file is needed, and the unit is a user's, for whom systemd has no such fixed place.
+    """
+    assert not set(file_text) & set("\\\n"), "a credential is one line without escapes"
+    if file_text and service.is_user:
+        raise ConfigError(
+            f"{service.described}: `a schedule that needs a file is applied to a system unit` must hold, "
+            "it is a user's; put the file and the flags that the study's page shows in place by hand."
+        )
     places = service.places(service.facts())
     path = f"{places.persistent}/{PERSISTENT_DROP_IN}"
     before = _read(service, path)
-    return PersistentChange(path=path, before=before, after=trial_drop_in(exec_line, is_trial=False))
+    after = trial_drop_in(exec_line, is_trial=False)
+    if file_text:
+        after += f"SetCredential={CREDENTIAL}:{file_text}\n"
+    return PersistentChange(path=path, before=before, after=after)
 
 
 def change_back(service: SystemdService) -> PersistentChange:

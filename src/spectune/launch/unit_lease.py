@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from spectune.clock import Clock
+from spectune.domain.text import is_digits
 from spectune.errors import ConfigError, HostUnreachable, LaunchError, LeaseLost
 from spectune.launch import docker_scripts, host_scripts
 from spectune.launch.host import Host
@@ -193,7 +194,7 @@ class NotReachedYet(LaunchError):
 
 def _taken(unit: str, told: str) -> str:
     words = told.split()
-    silence_s = int(words[0]) / 100 if words and words[0].lstrip("-").isdecimal() else 0.0
+    silence_s = int(words[0]) / 100 if words and is_digits(words[0].lstrip("-")) else 0.0
     return (
         f"{unit}: `one spectune at a time changes a unit` must hold, another has it (last sign of life "
         f"{silence_s:.0f} s ago); wait for it, or run `spectune restore` where it was started."

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 
 from spectune.domain.spec_config import SpecConfig
-from spectune.domain.study import Study
+from spectune.domain.study import ProofRule, Study
 from spectune.report import numbers
 from spectune.report.document import Document, Items, Paragraph, Section
 
@@ -101,6 +101,7 @@ def plan_document(plan: StudyPlan) -> Document:
         f"workload: {study.workload.name} ({study.workload.num_prompts} distinct prompts)",
         f"levels: {levels} concurrent requests, the same requests for every setting",
         _search(study),
+        *_purpose(study.proof),
         *plan.notes,
     )
     return Document(
@@ -123,6 +124,20 @@ def _search(study: Study) -> str:
     )
 
 
+def _purpose(proof: ProofRule) -> tuple[str, ...]:
+    """What the recommendation is to be for, where the user said it."""
+    lines: list[str] = []
+    if proof.mix:
+        shares = [f"{numbers.percent(share)} at {level}" for level, share in proof.mix]
+        lines.append(f"mix: the recommendation is for {numbers.listing(shares)} concurrent requests")
+    if proof.slo:
+        limits = [
+            f"{name.replace('_', ' ')} of {numbers.milliseconds(limit_s)} ms" for name, limit_s in proof.slo
+        ]
+        lines.append(f"limits: a setting must keep {numbers.listing(limits)} to be recommended")
+    return tuple(lines)
+
+
 def render_plan_json(plan: StudyPlan) -> str:
     """The plan as JSON text, ending with a line break."""
     value = {
@@ -132,6 +147,8 @@ def render_plan_json(plan: StudyPlan) -> str:
         "workload": dataclasses.asdict(plan.study.workload),
         "concurrency": list(plan.study.concurrency),
         "search": dataclasses.asdict(plan.study.search),
+        "mix": [list(part) for part in plan.study.proof.mix],
+        "slo": dict(plan.study.proof.slo),
         "settings": [
             {
                 "config": dataclasses.asdict(setting.config),

@@ -26,8 +26,13 @@ _LOG_LINES = 12
 _LINE = 48
 
 
-def study_document(answers: StudyAnswers) -> Document:
-    """The whole page."""
+def study_document(answers: StudyAnswers, *, store_flag: str = "") -> Document:
+    """The whole page.
+
+    Args:
+        answers: of the study.
+        store_flag: what a command needs after the study's name to find its store.
+    """
     sections = [
         _speed_section(answers),
         speedup_section(answers),
@@ -39,7 +44,7 @@ def study_document(answers: StudyAnswers) -> Document:
         schedule_section(answers),
         lever_section(answers),
         proof_section(answers),
-        _cost_section(answers),
+        _cost_section(answers, store_flag),
     ]
     return Document(
         title=f"spectune study {answers.study.id}",
@@ -301,7 +306,7 @@ def _pasteable(arguments: tuple[str, ...]) -> str:
     return " \\\n".join(lines)
 
 
-def _cost_section(answers: StudyAnswers) -> Section:
+def _cost_section(answers: StudyAnswers, store_flag: str) -> Section:
     cost = answers.cost
     launches = f"{cost.launches} launch" + ("" if cost.launches == 1 else "es")
     service = answers.study.service
@@ -311,8 +316,8 @@ def _cost_section(answers: StudyAnswers) -> Section:
     text = f"{launches}, {numbers.duration(cost.wall_s)}; {away}. "
     if answers.finished:
         text += f"The search ended because {answers.finished}. Again from the raw records: "
-        text += f"`spectune show {answers.study.id}`."
+        text += f"`spectune show {answers.study.id}{store_flag}`."
     else:
         text += "The study was interrupted; it goes on with: "
-        text += f"`spectune tune --resume {answers.study.id}`."
+        text += f"`spectune tune --resume {answers.study.id}{store_flag}`."
     return Section(title="Cost", blocks=(Paragraph(text=text),))

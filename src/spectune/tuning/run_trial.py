@@ -193,12 +193,12 @@ class _Sitting:
         self.log = ""
         self._endpoint = self._setup.adapter.endpoint(self._command)
         self._effective: EffectiveSettings | None = None
+        self._started_s = setup.clock.monotonic_s()
         self._launch_s: float | None = None
         self._levels: list[LevelMeasurement] = []
 
     def run(self) -> TrialOutcome:
         """Starts the server, measures it, stops it whatever happens."""
-        started_s = self._setup.clock.monotonic_s()
         memory = self._runner._memory  # noqa: SLF001  (same module)
         try:
             obstacle = memory.obstacle(self._trial.config.num_draft_tokens)
@@ -212,13 +212,13 @@ class _Sitting:
         except LaunchError as error:
             return self._failed("crash_at_start", str(error), log="")
         try:
-            return self._measure(server, started_s)
+            return self._measure(server)
         finally:
             _stop(server)
 
-    def _measure(self, server: RunningServer, started_s: float) -> TrialOutcome:
+    def _measure(self, server: RunningServer) -> TrialOutcome:
         try:
-            bench, effective = self._make_ready(server, started_s)
+            bench, effective = self._make_ready(server)
             self._check_settings(effective, server)
             for plan in self._plans(bench):
                 level = self._measure_level(bench, plan)
@@ -237,7 +237,7 @@ class _Sitting:
             found = self._explain(server, error)
             return self._failed(found.kind, found.detail, log=server.log_text())
 
-    def _make_ready(self, server: RunningServer, started_s: float) -> tuple[Bench, EffectiveSettings]:
+    def _make_ready(self, server: RunningServer) -> tuple[Bench, EffectiveSettings]:
         """Waits for a real generation, reads the settings back, finds out how to stream."""
         setup, adapter, clock = self._setup, self._setup.adapter, self._setup.clock
         try:
@@ -249,7 +249,7 @@ class _Sitting:
             raise post_mortem(adapter, server, clock, when, str(error), was_ready=False) from error
         except EngineNotReady as error:
             raise TrialFailed("not_ready", f"{error} Its log: {server.log_path}.") from error
-        self._launch_s = clock.monotonic_s() - started_s
+        self._launch_s = clock.monotonic_s() - self._started_s
         effective = replace(read_effective(adapter, self._command, server), differs=self._differs)
         self._effective = effective
         self._runner._note_version(effective)  # noqa: SLF001  (same module)
@@ -364,7 +364,7 @@ class _Sitting:
             detail=masked(story, self._command, self._endpoint),
             log_tail=tail(masked(log, self._command, self._endpoint)),
             effective=self._effective,
-            launch_s=self._launch_s,
+            launch_s=self._launch_s or self._setup.clock.monotonic_s() - self._started_s,
             levels=settle_levels(self._levels),
         )
 

@@ -2,6 +2,7 @@
 
 from spectune.clock import Clock
 from spectune.domain.command import Command
+from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.engines.adapter import EngineAdapter
@@ -49,12 +50,25 @@ def prove_same(
 
 
 def prove_applied(
-    adapter: EngineAdapter, command: Command, server: RunningServer, clock: Clock, wanted: SpecConfig
+    adapter: EngineAdapter,
+    command: Command,
+    server: RunningServer,
+    clock: Clock,
+    wanted: SpecConfig,
+    *,
+    schedule: Schedule | None = None,
 ) -> str:
-    """The words for the user; raises LaunchError when it does not run `wanted`."""
+    """The words for the user; raises LaunchError when it does not run `wanted`, and this schedule or none."""
     now = look(adapter, command, server, clock)
     if now.config != wanted:
         raise EngineNotReady(f"`it runs {wanted.label}` must hold, it runs {now.config.label}.")
+    if now.schedule != schedule:
+        asked = "no schedule" if schedule is None else f"schedule {schedule.label}"
+        said = adapter.refusal(server.log_text())
+        raise EngineNotReady(
+            f"`it runs {asked}` must hold, it runs {_schedule(now)}."
+            + (f" Its log: {said[:300]}" if said else "")
+        )
     return f"a real generation, and in force: {describe(now)}"
 
 

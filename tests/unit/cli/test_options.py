@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectune.cli.options import parse_count, parse_numbers, parse_seconds
+from spectune.cli.options import Parser, parse_count, parse_numbers, parse_seconds
 from spectune.errors import ConfigError
 
 
@@ -67,6 +67,23 @@ def test_a_count_has_a_lowest_value() -> None:
     assert parse_count("3", flag="--topk", lowest=1) == 3
     with pytest.raises(ConfigError, match="`--topk >= 1` must hold, got 0"):
         parse_count("0", flag="--topk", lowest=1)
+
+
+def test_a_count_may_have_a_highest_value() -> None:
+    assert parse_count("20", flag="--confirm", lowest=0, highest=20) == 20
+    with pytest.raises(ConfigError, match="`--confirm <= 20` must hold, got 21"):
+        parse_count("21", flag="--confirm", lowest=0, highest=20)
+
+
+@pytest.mark.parametrize(
+    "words", [["--x", ""], ["--x", " "], ["--many", ""], ["--many", "a", "--many", ""]], ids=" ".join
+)
+def test_an_option_without_a_word_in_it_is_named(words: list[str]) -> None:
+    parser = Parser("spectune test", "Tests.")
+    parser.add_argument("--x")
+    parser.add_argument("--many", action="append")
+    with pytest.raises(ConfigError, match=f"`{words[0]} has a value` must hold, it is empty"):
+        parser.read(words)
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "nan", "inf", "1e308", "soon", ""])

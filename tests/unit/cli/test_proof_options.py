@@ -43,6 +43,8 @@ def test_a_mix_decides_the_levels_unless_they_are_given() -> None:
         (("--mix", "no-such-thing"), "a request log"),
         (("--slo", "ttft=1s"), "ttft_p99=0.5s"),
         (("--confirm", "-1"), "--confirm >= 0"),
+        (("--confirm", "21"), "--confirm <= 20"),
+        (("--refine", "1000"), "--refine <= 20"),
         (("--refine", "many"), "a whole number"),
         (("--resume", "--confirm", "2"), "the question it began with"),
     ],

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from spectune.cli import tune
-from spectune.cli.kept_server import downtime_spent_s
+from spectune.cli.lending import downtime_spent_s
 from spectune.cli.wiring import PreparedStudy, open_store
 from spectune.domain.study import ProofRule, SearchRule, Study
 from spectune.engines.embedded import EmbeddedAdapter

@@ -1,7 +1,8 @@
 import pytest
 
 from spectune.cli import tune_options
-from spectune.cli.tune_options import NEWEST, parse_tune_options
+from spectune.cli.stored_study import NEWEST
+from spectune.cli.tune_options import parse_tune_options
 from spectune.errors import ConfigError
 
 
@@ -70,6 +71,22 @@ def test_wrong_options_are_named(words: list[str], message: str) -> None:
         parse_tune_options(words)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_lever_without_a_flag_is_told_in_the_users_words() -> None:
+    with pytest.raises(ConfigError, match="`--lever has a value` must hold, it is empty"):
+        parse_tune_options(["--lever", ""])
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["--num-steps", "--concurrency", "--seed", "--budget", "--tolerance", "--max-downtime", "--methods",
+     "--engine", "--search", "--mix", "--slo", "--confirm", "--window", "--frobnicate"],
+)  # fmt: skip
+def test_a_long_value_is_not_told_whole(flag: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_tune_options([flag, "x" * 5000])
+    assert len(str(caught.value)) < 600
 
 
 def test_the_model_searches_unless_the_user_names_the_settings() -> None:
@@ -147,6 +164,7 @@ def test_switches_that_were_not_written_are_not_given() -> None:
         (["--seed", "3", "--workload", "x.jsonl"], "--seed"),
         (["--engine", "llamacpp", "--", "spectune", "serve"], "--engine"),
         (["--slo", "ttft=1s"], "--slo"),
+        (["--workload", "missing.jsonl"], "--workload missing.jsonl"),
     ],
 )
 def test_no_server_is_watched_for_a_mix_while_another_option_is_wrong(

@@ -34,7 +34,7 @@ def test_a_schedule_is_read_as_it_is_written_and_covers_every_batch(parts: list[
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1-4", "1-4:x", "2-:1", "1-4:2", "1-4:2,6-:1", "4-1:2,5-:0", "1-:2,3-:1", "1-:-1"]
+    "text", ["", "1-4", "1-4:x", "2-:1", "1-4:2", "1-4:2,6-:1", "4-1:2,5-:0", "1-:2,3-:1", "1-:-1", "١-:2"]
 )
 def test_ranges_that_do_not_join_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must"):

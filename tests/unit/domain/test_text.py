@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectune.domain.text import printable, whole_characters
+from spectune.domain.text import is_digits, printable, shortened, whole_characters
 
 
 @given(st.text())
@@ -27,3 +28,15 @@ def test_nothing_printable_commands_a_terminal(text: str) -> None:
 
 def test_a_title_set_by_a_log_line_goes_with_its_text() -> None:
     assert printable("a\x1b]0;title\x07b\x1b[1;31mc\x1b[K") == "abc"
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.0", " 1", "٣", "①", "1٣", "x"])
+def test_only_ten_digits_are_digits(text: str) -> None:
+    assert not is_digits(text)
+
+
+@given(st.text(max_size=100), st.integers(3, 60))
+def test_shortened_text_fits_and_keeps_both_ends(text: str, limit: int) -> None:
+    short = shortened(text, limit)
+    assert len(short) <= limit
+    assert short == text or (text.startswith(short.split("…")[0]) and "…" in short)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectune.engines.prometheus import parse_metrics, total
+from spectune.engines.prometheus import parse_metrics, per_position, total
 from spectune.errors import ProtocolError
 
 
@@ -39,3 +39,9 @@ def test_a_total_sums_over_labels_and_says_when_there_is_none() -> None:
     samples = parse_metrics('a{r="0"} 1\na{r="1"} 2')
     assert total(samples, "a") == 3
     assert total(samples, "b") is None
+
+
+def test_a_position_in_other_digits_is_refused() -> None:
+    samples = parse_metrics('accepted{position="٠"} 3')
+    with pytest.raises(ProtocolError, match="position"):
+        per_position(samples, "accepted")

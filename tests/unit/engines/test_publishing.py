@@ -32,5 +32,6 @@ def test_the_address_is_that_of_the_published_port(text: str, url: str) -> None:
 
 
 def test_a_published_port_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ConfigError, match="HOST:CONTAINER"):
-        endpoint_of(flags("docker run -p $P:8000 vllm/vllm-openai:v1 --model m"), default_port=8000)
+    for port in ("$P", "٣٠"):
+        with pytest.raises(ConfigError, match="HOST:CONTAINER"):
+            endpoint_of(flags(f"docker run -p {port}:8000 vllm/vllm-openai:v1 --model m"), default_port=8000)

@@ -120,7 +120,8 @@ def test_the_embedded_engine_takes_the_label() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", '{"1": {}}', '{"1": {"candidate_steps": [1, 3]}}', '{"ema_alpha": 0.2}', '{"1": [3]}'],
-)
+    ["", "[]", '{"1": {}}', '{"1": {"candidate_steps": [1, 3]}}', '{"ema_alpha": 0.2}', '{"1": [3]}',
+     '{"١": {"candidate_steps": [1]}}'],
+)  # fmt: skip
 def test_a_file_that_chooses_among_candidates_is_no_schedule(text: str) -> None:
     assert read_adaptive_json(text) is None

@@ -52,3 +52,10 @@ def test_a_page_of_another_program_is_refused() -> None:
         read_counters("up 1\n")
     with pytest.raises(ProtocolError, match="cache_config_info"):
         read_settings((ANSWERS[0], "up 1\n", ANSWERS[2]), line("None"), asked_method="", declared={})
+
+
+def test_numbers_in_other_digits_are_not_numbers() -> None:
+    found = read(f"args: {{'max_num_seqs': ٩٦}}\n{line('None')}\nGPU KV cache size: ١٢ tokens")
+    assert (found.max_running_requests, found.max_total_num_tokens) == (None, 1600)
+    with pytest.raises(ProtocolError, match="num_spec_tokens"):
+        read(line("SpeculativeConfig(method='eagle3', num_spec_tokens=٤)"))

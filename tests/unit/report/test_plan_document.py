@@ -90,3 +90,15 @@ def test_launches_of_the_proof_are_counted(
 def test_as_many_finalists_are_counted_as_the_planner_takes() -> None:
     assert staged.FINALISTS_OF_ONE_ROUND == FINALISTS_OF_ONE_ROUND
     assert staged.MOST_FINALISTS == MOST_FINALISTS
+
+
+def test_the_mix_and_the_limits_are_told() -> None:
+    proof = ProofRule(mix=((1, 0.75), (16, 0.25)), slo=(("ttft_p99", 0.5), ("tpot_p50", 0.015)))
+    plan = replace(PLAN, study=replace(PLAN.study, proof=proof))
+    text = " ".join(render_terminal(plan_document(plan)).split())
+    assert "mix: the recommendation is for 75% at 1 and 25% at 16 concurrent requests" in text
+    assert "limits: a setting must keep ttft p99 of 500 ms and tpot p50 of 15.0 ms" in text
+    value = json.loads(render_plan_json(plan))
+    assert value["mix"] == [[1, 0.75], [16, 0.25]]
+    assert value["slo"] == {"ttft_p99": 0.5, "tpot_p50": 0.015}
+    assert "mix:" not in render_terminal(plan_document(PLAN))

@@ -119,3 +119,12 @@ def test_the_page_says_whether_a_service_was_away() -> None:
     text = page(replace(history, study=replace(history.study, service="unit llm.service on gpu1")))
     assert "unit llm.service on gpu1 was away for about" in " ".join(text.split())
     assert "no running service was stopped" not in text
+
+
+def test_commands_name_the_store_they_need() -> None:
+    finished = history_of({0: {1: 100}})
+    for history, command in ((finished, "spectune show"), (replace(finished, finished=""), "--resume")):
+        told = answer(history, launch_args)
+        text = " ".join(render_terminal(study_document(told, store_flag=" --store my.db")).split())
+        assert f"{command} study-1 --store my.db`" in text
+        assert "--store" not in render_terminal(study_document(told))

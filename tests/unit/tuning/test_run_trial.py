@@ -108,6 +108,8 @@ def test_trouble_is_an_outcome_with_class_cause_and_log(
     assert isinstance(outcome, Failed)
     assert outcome.kind == kind
     assert telling in outcome.detail + outcome.log_tail
+    assert outcome.launch_s is not None
+    assert outcome.launch_s > 0  # the server was away meanwhile, also where it never got ready
     assert events.names[-1] == "done 1"
 
 
@@ -341,6 +343,12 @@ runner(Trial(id=TrialId(1), config=SpecConfig.chain("eagle", 2), role="setting")
 """
 
 
+def _sessions_below(pid: int) -> set[int]:
+    """Of a process's children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {os.getsid(int(child)) for child in children} - {os.getsid(pid)}
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
 def test_an_interrupted_trial_leaves_no_process(tmp_path: Path, number: signal.Signals, status: int) -> None:
     tuner = subprocess.Popen(
@@ -353,9 +361,9 @@ def test_an_interrupted_trial_leaves_no_process(tmp_path: Path, number: signal.S
     assert tuner.stdout is not None
     try:
         assert tuner.stdout.readline() == "level\n"
-        time.sleep(0.3)
-        children = Path(f"/proc/{tuner.pid}/task/{tuner.pid}/children").read_text().split()
-        sessions = {os.getsid(int(child)) for child in children}
+        give_up_s = time.monotonic() + 30
+        while len(sessions := _sessions_below(tuner.pid)) < 2 and time.monotonic() < give_up_s:
+            time.sleep(0.02)
         tuner.send_signal(number)
         assert tuner.wait(timeout=20) == status
     finally:

@@ -57,3 +57,13 @@ def test_an_applied_setting_must_run(tmp_path: Path) -> None:
         assert "in force" in prove_applied(ADAPTER, COMMAND, server, CLOCK, SpecConfig.chain("eagle", 2))
         with pytest.raises(EngineNotReady, match="must hold"):
             prove_applied(ADAPTER, COMMAND, server, CLOCK, OFF)
+
+
+def test_a_fixed_setting_is_not_proven_by_a_schedule_nor_the_other_way_round(tmp_path: Path) -> None:
+    schedule = Schedule.of((1, 4, 2), (5, None, 0))
+    chain = SpecConfig.chain("eagle", 2)
+    with (
+        running_simulation(tmp_path, *CHAIN) as server,
+        pytest.raises(EngineNotReady, match=r"`it runs schedule 1-4:2,5-:0` must hold, it runs none"),
+    ):
+        prove_applied(ADAPTER, COMMAND, server, CLOCK, chain, schedule=schedule)

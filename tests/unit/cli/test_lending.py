@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from spectune.cli.kept_server import downtime_left_s, downtime_limit_s, downtime_spent_s
+from spectune.cli.lending import downtime_left_s, downtime_limit_s, downtime_spent_s
 from spectune.domain.study import StudyHistory
 from spectune.domain.trial import Infeasible, UnfinishedTrial
 from spectune.errors import ConfigError
