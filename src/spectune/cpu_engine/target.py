@@ -124,8 +124,8 @@ def tree_places(tree: Tree, lengths: Ints, cache_length: int) -> tuple[Ints, Int
     order = np.broadcast_to(entries, (batch, width, cache_length)).copy()
     known = np.where(entries < lengths[:, None], entries, cache_length - 1)
     back = np.broadcast_to(known[:, None, :], order.shape).copy()
-    row, node, ancestor = np.nonzero(related)
+    row, below, ancestor = np.nonzero(related)
     entry, place = lengths[row] + ancestor, lengths[row] + tree.depths[row, ancestor]
-    order[row, node, place] = entry
-    back[row, node, entry] = place
+    order[row, below, place] = entry
+    back[row, below, entry] = place
     return order[:, None, None], back[:, None, None]
