@@ -7,12 +7,14 @@ from pathlib import Path
 
 from spectune import __version__
 from spectune.domain.environment import Environment
+from spectune.launch.nvml import read_gpus
+from spectune.launch.visible_gpus import Visible
 
 _LIBRARIES = ("numpy", "onnxruntime", "tokenizers", "aiohttp")
 
 
-def read_environment() -> Environment:
-    """The environment of a study begun now."""
+def read_environment(visible: Visible = None) -> Environment:
+    """The environment of a study begun now, with those of its GPUs that the server sees."""
     return Environment(
         spectune_version=__version__,
         python=platform.python_version(),
@@ -21,6 +23,7 @@ def read_environment() -> Environment:
         num_cpus=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         libraries=tuple((name, found) for name in _LIBRARIES if (found := _version(name))),
+        gpus=tuple(f"{gpu.name}, driver {gpu.driver}" for gpu in read_gpus(visible)),
     )
 
 

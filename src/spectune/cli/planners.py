@@ -67,7 +67,10 @@ def _searched(study: Study) -> int:
 
 
 def _confirming(study: Study) -> int:
-    return min(study.space.num_settings, FINALISTS_OF_ONE_ROUND) * study.proof.rounds
+    """Launches after the search: the finalists again, and a schedule beside them, which needs a round."""
+    proof = study.proof
+    rounds = max(proof.rounds, 1) if proof.has_schedule else proof.rounds
+    return (min(study.space.num_settings, FINALISTS_OF_ONE_ROUND) + proof.has_schedule) * rounds
 
 
 def _confirming_share(study: Study) -> int:

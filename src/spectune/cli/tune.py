@@ -32,6 +32,7 @@ from spectune.clock import SystemClock
 from spectune.domain.study import Study, StudyHistory
 from spectune.engines.levers import changing_flags
 from spectune.launch.memory import reader_of
+from spectune.launch.visible_gpus import visible_gpus
 from spectune.report import numbers
 from spectune.report.plan_document import StudyPlan, plan_document, render_plan_json
 from spectune.report.terminal import render_terminal
@@ -132,7 +133,8 @@ def _keeping(prepared: PreparedStudy, store: SqliteStore, kept: Kept | None) -> 
     logs = log_folder(store, prepared.study.id)
     with kept.borrowed(prepared.study.id, logs, _downtime_left_s(prepared)) as launcher:
         host = kept.service.host
-        yield Keeping(launcher=launcher, is_local=host.is_local, is_shared=True, read_memory=reader_of(host))
+        memory = reader_of(host, visible_gpus(prepared.command, {}))
+        yield Keeping(launcher=launcher, is_local=host.is_local, is_shared=True, read_memory=memory)
 
 
 def _downtime_left_s(prepared: PreparedStudy) -> float | None:

@@ -37,6 +37,7 @@ from spectune.launch.foreign_cpu import CpuReading, read_cpu
 from spectune.launch.launcher import Launcher
 from spectune.launch.memory import MemoryReader, nothing_read, read_local_memory
 from spectune.launch.subprocess_launcher import SubprocessLauncher
+from spectune.launch.visible_gpus import visible_gpus
 from spectune.planning.grid import grid_configs
 from spectune.report.plan_document import PlannedSetting, StudyPlan
 from spectune.storage.sqlite_store import SqliteStore, default_store_path
@@ -119,7 +120,7 @@ def begin_study(options: TuneOptions) -> PreparedStudy:
         workload=pool.spec,
         concurrency=options.concurrency,
         budget_s=options.budget_s,
-        environment=read_environment(),
+        environment=read_environment(visible_gpus(asked, os.environ)),
         search=options.search,
         proof=options.proof,
     )
@@ -167,7 +168,8 @@ def run_study(
     """Runs the study until the planner stops, on processes of our own unless `keeping` says otherwise."""
     clock = SystemClock()
     own = SubprocessLauncher(log_folder(store, prepared.study.id), clock, drain_s=prepared.adapter.drain_s)
-    keeping = keeping or Keeping(launcher=own, read_memory=read_local_memory)
+    visible = visible_gpus(prepared.command, os.environ)
+    keeping = keeping or Keeping(launcher=own, read_memory=partial(read_local_memory, visible))
     planner = staged_planner(prepared.study, prepared.adapter)
     setup = TrialSetup(
         adapter=prepared.adapter,

@@ -15,6 +15,7 @@ class Environment:
         num_cpus: processors this process may use.
         memory_bytes: physical memory.
         libraries: (name, version) of the libraries that bear on speed.
+        gpus: name and driver of each GPU the server sees; empty where none is, or none is told of.
     """
 
     spectune_version: str
@@ -24,3 +25,4 @@ class Environment:
     num_cpus: int
     memory_bytes: int
     libraries: tuple[tuple[str, str], ...] = ()
+    gpus: tuple[str, ...] = ()

@@ -40,7 +40,8 @@ class PlannedRequest:
         path: "/v1/completions" or "/v1/chat/completions".
         body: the OpenAI request body as JSON text, without `stream` and `stream_options`.
         max_tokens: upper limit of output tokens.
-        start_after_s: earliest start after the level began; spreads the opening burst.
+        start_after_s: earliest start after the level began; spreads the opening burst. It is given up once
+            a request has ended for every slot at work: they are spread by then.
     """
 
     index: int

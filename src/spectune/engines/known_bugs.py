@@ -183,6 +183,13 @@ KNOWN_BUGS = (
     ),
     KnownBug(
         engine="vllm",
+        needs=frozenset({"beyond-graphs"}),
+        symptom="the largest batches verify more tokens (sequences × (num_steps + 1)) than CUDA graphs are "
+        "captured for, 512 by default, and run without one: at half the speed (0.26.0, H200).",
+        advice="Raise --max-cudagraph-capture-size to --max-num-seqs × (num_steps + 1).",
+    ),
+    KnownBug(
+        engine="vllm",
         symptom="memory of the previous server was not free yet.",
         advice="Wait, or find the process that holds it with nvidia-smi.",
         log_pattern=r"Free memory on device .* on startup is less than desired",

@@ -1,7 +1,8 @@
 """The dialect of SGLang 0.5.9 to 0.5.23.
 
-Proved by transcript: 0.5.17 on one H200 (settings, counters, flush, failures). The rest is read from the
-source of 0.5.9 to 0.5.23: n-gram and draft-model flags, trees, config files, other versions.
+Proved on one H200: 0.5.17, whole studies with EAGLE-3 chains and a schedule, and by transcript (settings,
+counters, flush, failures). The rest is read from the source of 0.5.9 to 0.5.23: n-gram and draft-model flags,
+trees, config files, other versions.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The dialect of vLLM 0.20 to 0.33 (V1 engine).
 
-Proved by transcript: 0.26.0 on one H200, a dense model with EAGLE-3 and a hybrid MoE with MTP (settings,
-capacity, counters); 0.32.0 on a CPU, n-gram drafts (the same, and failures), where a whole study ran as well.
+Proved by whole studies: 0.26.0 on an H200 (dense models with EAGLE-3), 0.32.0 on a CPU; by transcript: 0.26.0
+on an H200 also for a hybrid MoE with MTP (settings, capacity, counters), 0.32.0 n-gram drafts and failures.
 Read from the source of 0.32.0: failure texts, shortcuts, files, what goes together.
 """
 
@@ -29,6 +29,8 @@ from spectune.errors import ConfigError
 _RULE = FlagRule(has_underscores=True)
 _MAX_SEQS = "--max-num-seqs"
 _UTILIZATION = "--gpu-memory-utilization"
+_MAX_CAPTURE, _DEFAULT_MAX_CAPTURE = "--max-cudagraph-capture-size", 512
+_GRAPH_FLAGS = ("--compilation-config", "-cc", "--cudagraph-capture-sizes")
 _DEFAULT_UTILIZATION = 0.9  # 0.92 in 0.32
 _LESS_MEMORY, _LEAST_UTILIZATION = 0.05, 0.3
 _TOO_LITTLE = re.compile(
@@ -188,6 +190,8 @@ class VllmAdapter:
             found.add("data-parallel")
         if (flags.number("--pipeline-parallel-size", "-pp") or 1) > 1:
             found.add("pipeline-parallel")
+        if _is_beyond_graphs(flags, config):
+            found.add("beyond-graphs")
         return frozenset(found)
 
     def endpoint(self, command: Command) -> Endpoint:
@@ -271,6 +275,17 @@ class VllmAdapter:
         if path is None or not self.facts.config_text:
             return flags
         return replace(flags, file=file_arguments(self.facts.config_text, path))
+
+
+def _is_beyond_graphs(flags: Flags, config: SpecConfig) -> bool:
+    """Whether the largest batch verifies more tokens than CUDA graphs are captured for.
+
+    vLLM captures up to min(2 · max_num_seqs · (num_steps + 1), 512) tokens (0.26.0, log and source).
+    """
+    seqs = flags.number(_MAX_SEQS)
+    if config.is_off or seqs is None or flags.has("--enforce-eager", *_GRAPH_FLAGS):
+        return False
+    return seqs * config.num_draft_tokens > (flags.number(_MAX_CAPTURE) or _DEFAULT_MAX_CAPTURE)
 
 
 def _lora_obstacle(flags: Flags, config: SpecConfig) -> str:

@@ -4,18 +4,21 @@
     RAM    MemAvailable of /proc/meminfo
 
 SIGKILLed contexts hold GPU memory for seconds; an engine that starts meanwhile finds too little and fails, or
-takes less and runs with another capacity. Where nothing can be read nothing is checked.
+takes less and runs with another capacity. Where nothing can be read nothing is checked. Only GPUs that the
+server can see are looked at: on the others somebody else's memory comes and goes.
 """
 
-import importlib
-import importlib.util
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from spectune.clock import Clock
 from spectune.domain.text import is_digits
 from spectune.launch.host import Host
+from spectune.launch.nvml import read_gpus
+from spectune.launch.visible_gpus import Visible, is_visible
 
 _MEMINFO = Path("/proc/meminfo")
 _BACK_S, _POLL_S = 30.0, 0.25
@@ -25,15 +28,18 @@ _LEAST_FREE_SHARE = 0.05
 _GIB = 1024**3
 _MIB = 1024**2
 
-# One line per place: name, free and total bytes' count, and what it counts (kB or MiB).
+# One line per place: name, free and total (kB of RAM, MiB of a GPU), and a GPU's UUID.
 _READ_THERE = r"""
 while read -r name amount _; do
   case $name in MemTotal:) total=$amount ;; MemAvailable:) echo "RAM $amount $total" ;; esac
 done </proc/meminfo
 command -v nvidia-smi >/dev/null 2>&1 || exit 0
-nvidia-smi --query-gpu=index,memory.free,memory.total --format=csv,noheader,nounits 2>/dev/null |
-while IFS=', ' read -r index free total; do echo "GPU$index $free $total"; done
+nvidia-smi --query-gpu=index,memory.free,memory.total,uuid --format=csv,noheader,nounits 2>/dev/null |
+while IFS=', ' read -r index free total uuid; do echo "GPU$index $free $total $uuid"; done
 """
+_LINE = re.compile(
+    r"(?P<name>RAM|GPU(?P<index>[0-9]+)) (?P<free>[0-9]+) (?P<total>[0-9]+)(?: (?P<uuid>\S+))?", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +65,20 @@ def nothing_read() -> tuple[MemoryPlace, ...]:
     return ()
 
 
-def read_local_memory() -> tuple[MemoryPlace, ...]:
-    """This machine's RAM, and its GPUs where NVML can be asked."""
+def read_local_memory(visible: Visible = None) -> tuple[MemoryPlace, ...]:
+    """This machine's RAM, and those of its GPUs that the server sees, where NVML can be asked."""
     try:
         text = _MEMINFO.read_text(encoding="utf-8")
     except OSError:
-        return _read_gpus()
-    return (*read_meminfo(text), *_read_gpus())
+        return _gpu_memory(visible)
+    return (*read_meminfo(text), *_gpu_memory(visible))
 
 
-def reader_of(host: Host) -> MemoryReader:
+def reader_of(host: Host, visible: Visible = None) -> MemoryReader:
     """A host's memory: this machine's own, or what a shell command there says."""
     if host.is_local:
-        return read_local_memory
-    return lambda: read_lines(host.run(("/bin/sh", "-c", _READ_THERE, "spectune")).stdout)
+        return partial(read_local_memory, visible)
+    return lambda: read_lines(host.run(("/bin/sh", "-c", _READ_THERE, "spectune")).stdout, visible)
 
 
 def read_meminfo(text: str) -> tuple[MemoryPlace, ...]:
@@ -88,17 +94,22 @@ def read_meminfo(text: str) -> tuple[MemoryPlace, ...]:
     return (MemoryPlace(name="RAM", free_bytes=free, total_bytes=total),)
 
 
-def read_lines(text: str) -> tuple[MemoryPlace, ...]:
+def read_lines(text: str, visible: Visible = None) -> tuple[MemoryPlace, ...]:
     """What the shell command on a host printed; lines that cannot be read are left out."""
-    found: list[MemoryPlace] = []
-    for line in text.splitlines():
-        name, *amounts = line.split()
-        if len(amounts) != 2 or not all(is_digits(amount) for amount in amounts):
-            continue
-        unit = 1024 if name == "RAM" else _MIB
-        free, total = (int(amount) * unit for amount in amounts)
-        found.append(MemoryPlace(name=name, free_bytes=free, total_bytes=total))
-    return tuple(found)
+    found = (_read_line(line, visible) for line in text.splitlines())
+    return tuple(place for place in found if place is not None)
+
+
+def _read_line(line: str, visible: Visible) -> MemoryPlace | None:
+    match = _LINE.fullmatch(line.strip())
+    if match is None:
+        return None
+    index, uuid = match["index"], match["uuid"] or ""
+    if index is not None and not is_visible(visible, int(index), uuid):
+        return None
+    unit = 1024 if index is None else _MIB
+    free, total = int(match["free"]) * unit, int(match["total"]) * unit
+    return MemoryPlace(name=match["name"], free_bytes=free, total_bytes=total)
 
 
 class MemoryWatch:
@@ -169,25 +180,11 @@ class MemoryWatch:
         )
 
 
-def _read_gpus() -> tuple[MemoryPlace, ...]:
-    """The GPUs that NVML tells of; none without the package or a driver."""
-    if importlib.util.find_spec("pynvml") is None:
-        return ()
-    nvml = importlib.import_module("pynvml")
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:
-        return ()
-    try:
-        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-        found = [nvml.nvmlDeviceGetMemoryInfo(handle) for handle in handles]
-    except nvml.NVMLError:
-        return ()
-    finally:
-        nvml.nvmlShutdown()
+def _gpu_memory(visible: Visible) -> tuple[MemoryPlace, ...]:
+    """That of the visible GPUs which NVML tells of."""
     return tuple(
-        MemoryPlace(name=f"GPU{index}", free_bytes=int(memory.free), total_bytes=int(memory.total))
-        for index, memory in enumerate(found)
+        MemoryPlace(name=f"GPU{gpu.index}", free_bytes=gpu.free_bytes, total_bytes=gpu.total_bytes)
+        for gpu in read_gpus(visible)
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -121,8 +122,8 @@ class _Load:
         self._waiting = deque((request, streamed_body(request, target)) for request in requests)
         self._concurrency, self._target, self._clock = concurrency, target, clock
         self._limits, self._request_done = limits, request_done
-        self._refused = self._failures = self._lost = self._taken = 0
-        self._stop, self._turn = asyncio.Event(), asyncio.Event()
+        self._refused = self._failures = self._lost = self._taken = self._ended = 0
+        self._stop, self._turn, self._is_spread = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._ramp: Ramp = ()
         self._in_flight: dict[int, RawStream] = {}
         self.sent: list[RawStream] = []
@@ -161,17 +162,31 @@ class _Load:
             request, body = self._waiting.popleft()
             self._taken += 1
             self._wake_idle_slots()
-            wait_s = started_s + request.start_after_s - self._clock.monotonic_s()
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
+            await self._wait_for_start(started_s + request.start_after_s - self._clock.monotonic_s())
             stream = RawStream(request=request, due_at_s=self._clock.monotonic_s())
             self.sent.append(stream)
             self._in_flight[request.index] = stream
             await client.send(stream, body)
             del self._in_flight[request.index]
+            self._note_end()
             self._judge(stream)
             self._request_done()
         self._wake_idle_slots()
+
+    async def _wait_for_start(self, wait_s: float) -> None:
+        """Waits until a request may start, no longer than the opening has still to be spread."""
+        if wait_s > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_spread.wait(), wait_s)
+
+    def _note_end(self) -> None:
+        """Ends the spreading once a request has ended for every slot that works: they are spread by now.
+
+        Requests far shorter than the plan believed would else be used up before the last slot begins.
+        """
+        self._ended += 1
+        if self._ended >= len(self._in_flight) + 1:
+            self._is_spread.set()
 
     def _num_slots(self) -> int:
         """Slots wanted for the next request."""

@@ -107,6 +107,8 @@ class StagedPlanner:
 
 
 def _left_out(trial: Trial) -> str:
+    if trial.role == "schedule":
+        return f"{trial.label} was not launched"
     if trial.role != "refine":
         return f"{trial.label} was not launched again"
     levels = " and ".join(str(cell.concurrency) for cell in trial.cells)

@@ -1,6 +1,7 @@
 """A study's answers as a document: the page every renderer shows."""
 
 import shlex
+from collections import Counter
 
 from spectune.analysis.answers import ArmAnswer, StudyAnswers, TrialAnswer, UnfinishedAnswer
 from spectune.analysis.comparison import CI_LEVEL, SpeedDifference
@@ -58,12 +59,13 @@ def _identity(answers: StudyAnswers) -> tuple[str, ...]:
     models = {t.effective.model for t in answers.trials if t.effective is not None and t.effective.model}
     engine = " ".join(word for word in (study.engine, answers.engine_version, *sorted(models)) if word)
     memory = numbers.gibibytes(environment.memory_bytes)
-    machine = f"{environment.cpu_model}, {environment.num_cpus} CPUs, {memory}"
+    machine = f"{environment.cpu_model}, {environment.num_cpus} CPUs, {memory}, {environment.platform}"
+    gpus = [f"{count} × {gpu}" for gpu, count in Counter(environment.gpus).items()]
     temperature = "as in each request" if study.workload.temperature is None else study.workload.temperature
     return (
         f"engine: {engine}",
         f"workload: {study.workload.name}, temperature {temperature}, seed {study.workload.seed}",
-        f"machine: {machine}, {environment.platform}",
+        f"machine: {'; '.join([machine, *gpus])}",
         f"command: {study.command.printable}",
     )
 

@@ -198,6 +198,7 @@ STUDY = {
         "num_cpus": int,
         "memory_bytes": int,
         "libraries": By(str),
+        "gpus": [str],
     },
     "concurrency": [int],
     "ci_level": float,

@@ -54,6 +54,17 @@ def test_the_search_leaves_the_finalists_their_share_of_the_budget() -> None:
     assert staged.limit_flags(12) == "--max-running-requests 12"
 
 
+def test_a_schedule_has_its_share_too_for_it_was_asked_for() -> None:
+    """On a real GPU the budget was shared among the others alone, and none was left for the schedule."""
+    for rounds in (0, 1):  # a schedule needs one round, to be set against something
+        study = replace(STUDY, proof=ProofRule(rounds=rounds, has_schedule=True))
+        assert sized_launches(study) == MODEL_LAUNCHES + 6  # 4 · 3 cells, in launches of 2
+        staged = staged_planner(study, EmbeddedAdapter())
+        assert isinstance(staged, StagedPlanner)
+        assert staged.budget.min_launches == 4
+    assert sized_launches(replace(STUDY, proof=ProofRule(rounds=2, has_schedule=True))) == MODEL_LAUNCHES + 12
+
+
 def test_levels_in_between_have_their_share_of_the_budget() -> None:
     study = replace(STUDY, concurrency=(1, 4, 16, 32), proof=ProofRule(rounds=1, refine=2))
     assert sized_launches(study) == MODEL_LAUNCHES + 6  # 3 · 7 cells, in launches of 4

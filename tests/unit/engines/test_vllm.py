@@ -6,6 +6,7 @@ from spectune.domain.command import Command
 from spectune.domain.schedule import Schedule
 from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.engines.adapter import EngineFacts, ServerTraces
+from spectune.engines.known_bugs import bugs_before_launch
 from spectune.engines.vllm import VllmAdapter
 from spectune.errors import ConfigError
 
@@ -86,6 +87,29 @@ def test_traits_are_those_that_bugs_depend_on() -> None:
     assert ADAPTER.traits(given, SpecConfig.chain("mtp", 2)) == {
         "method:mtp", "speculation", "schedule", "data-parallel", "pipeline-parallel",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "num_steps", "is_beyond"),
+    [
+        (("--max-num-seqs", "64"), 7, False),  # 64 · 8 = 512 tokens, the largest captured (0.26.0, H200, log)
+        (("--max-num-seqs", "64"), 8, True),  # 64 · 9: 3,620 instead of 8,328 tok/s there
+        (("--max-num-seqs", "64", "--max-cudagraph-capture-size", "576"), 8, False),
+        (("--max-num-seqs", "64", "--max-cudagraph-capture-size=256"), 4, True),
+        (("--max-num-seqs", "64", "--enforce-eager"), 8, False),
+        (("--max-num-seqs", "64", "-cc", "{}"), 8, False),
+        (("--max-num-seqs", "2048"), 0, False),
+        ((), 8, False),
+    ],
+)
+def test_batches_beyond_the_captured_graphs_are_told_before_a_launch(
+    flags: tuple[str, ...], num_steps: int, is_beyond: bool
+) -> None:
+    config = SpecConfig.chain("eagle3", num_steps) if num_steps else OFF
+    traits = ADAPTER.traits(command(*flags), config)
+    assert ("beyond-graphs" in traits) is is_beyond
+    told = [bug for bug in bugs_before_launch("vllm", "", traits) if "CUDA graphs are" in bug.symptom]
+    assert len(told) == is_beyond
 
 
 def test_a_file_of_flags_counts_and_is_written_out_when_it_must_change() -> None:

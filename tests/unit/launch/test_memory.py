@@ -98,6 +98,18 @@ def test_before_anything_is_known_a_larger_setting_needs_some_ram(clock: FakeClo
     assert watch.obstacle(4).startswith("RAM: `1.0 GiB are free")
 
 
+def test_what_others_do_on_a_gpu_that_the_server_does_not_see_is_nothing(clock: FakeClock) -> None:
+    line = "GPU0 {} 1000 GPU-aa\nGPU1 {} 1000 GPU-bb"
+    free = [900, 900]
+    watch = MemoryWatch(lambda: read_lines(line.format(*free), ("0",)), clock)
+    assert watch.obstacle(1) == ""
+    free[:] = [300, 100]  # ours took 600 of GPU0 while somebody else began on GPU1
+    watch.note_ready(1)
+    free[0] = 900  # ours is gone, the other one stays
+    assert watch.obstacle(4) == ""
+    assert clock.now_s == 1000.0  # nothing was waited for
+
+
 def test_where_nothing_is_read_nothing_is_checked(clock: FakeClock) -> None:
     watch = MemoryWatch(nothing_read, clock)
     assert watch.obstacle(9) == ""
@@ -133,12 +145,15 @@ class Elsewhere:
 
 def test_another_host_is_asked_with_a_shell_and_nvidia_smi(tmp_path: Path) -> None:
     tool = tmp_path / "nvidia-smi"
-    tool.write_text('#!/bin/sh\nprintf "0, 143156, 143771\\n1, 10, 143771\\n"\n')  # as an H200 answers
+    rows = "0, 143156, 143771, GPU-aa0f\\n1, 10, 143771, GPU-bb0f\\n"  # as two H200 answer
+    tool.write_text(f'#!/bin/sh\nprintf "{rows}"\n')
     tool.chmod(0o755)
     ram, first, second = reader_of(Elsewhere(tmp_path))()
     assert (ram.name, first.name, second.name) == ("RAM", "GPU0", "GPU1")
     assert 0 < ram.free_bytes < ram.total_bytes
     assert (first.free_bytes, first.total_bytes) == (143156 * 1024**2, 143771 * 1024**2)
+    for visible, names in ((("1",), ["RAM", "GPU1"]), (("GPU-AA",), ["RAM", "GPU0"]), ((), ["RAM"])):
+        assert [place.name for place in reader_of(Elsewhere(tmp_path), visible)()] == names
     tool.write_text("#!/bin/sh\necho 'No devices were found'; exit 6\n")
     assert [place.name for place in reader_of(Elsewhere(tmp_path))()] == ["RAM"]
     assert read_lines("garbage\nGPU0 x 3\n") == ()
@@ -155,15 +170,27 @@ def test_gpus_are_asked_through_nvml_where_it_is_there(tmp_path: Path) -> None:
         "def nvmlDeviceGetCount(): return 2\n"
         "def nvmlDeviceGetHandleByIndex(index): return index\n"
         "def nvmlDeviceGetMemoryInfo(handle): return Memory\n"
+        "def nvmlSystemGetDriverVersion(): return b'580.1'\n"
+        "def nvmlDeviceGetName(handle): return 'NVIDIA H200'\n"
+        "def nvmlDeviceGetUUID(handle): return (b'GPU-00', 'GPU-11')[handle]\n"
     )
     script = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from spectune.launch.memory import read_local_memory\n"
-        "print([(p.name, p.free_bytes, p.total_bytes) for p in read_local_memory() if p.name != 'RAM'])"
+        "visible = eval(sys.argv[1])\n"
+        "places = [p for p in read_local_memory(visible) if p.name != 'RAM']\n"
+        "print([(p.name, p.free_bytes, p.total_bytes) for p in places])"
     )
-    for variable, printed in (("", "[('GPU0', 3, 7), ('GPU1', 3, 7)]"), ("1", "[]")):
+    both = "[('GPU0', 3, 7), ('GPU1', 3, 7)]"
+    for variable, visible, printed in (
+        ("", "None", both),
+        ("", "('1', '0')", both),
+        ("", "('1',)", "[('GPU1', 3, 7)]"),
+        ("", "('GPU-00',)", "[('GPU0', 3, 7)]"),
+        ("1", "None", "[]"),
+    ):
         ran = subprocess.run(
-            ["env", f"NO_DRIVER={variable}", sys.executable, "-c", script],
+            ["env", f"NO_DRIVER={variable}", sys.executable, "-c", script, visible],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert ran.stdout.strip() == printed

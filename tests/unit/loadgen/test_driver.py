@@ -13,6 +13,7 @@ from spectune.clock import SystemClock
 from spectune.domain.endpoint import Endpoint
 from spectune.loadgen.driver import LoadLimits, LoadRun, run_load
 from spectune.loadgen.stream_client import LoadTarget
+from spectune.metrics.steady_state import steady_window
 from spectune.testing.recording import free_port
 from spectune.testing.simulation import running_simulation, simulated_pool
 from spectune.workloads.load_plan import LevelSize, pilot_requests, plan_levels
@@ -85,7 +86,8 @@ def test_a_ramp_changes_how_many_are_in_flight(tmp_path: Path) -> None:
 
 
 def test_starts_are_spread_as_planned(tmp_path: Path) -> None:
-    (plan,) = plan_levels(POOL, [LevelSize(concurrency=4, num_requests=8, num_warmup=0, spread_s=0.2)])
+    long = simulated_pool(num_prompts=8, max_tokens=400)  # longer than the spread, as sizing plans them
+    (plan,) = plan_levels(long, [LevelSize(concurrency=4, num_requests=8, num_warmup=0, spread_s=0.2)])
     with running_simulation(tmp_path) as server:
         run = run_load(
             plan.requests,
@@ -97,6 +99,21 @@ def test_starts_are_spread_as_planned(tmp_path: Path) -> None:
         record.sent_at_s >= request.start_after_s
         for record, request in zip(run.records, plan.requests, strict=True)
     )
+
+
+def test_requests_far_shorter_than_planned_do_not_run_out_before_every_slot_works(tmp_path: Path) -> None:
+    """As on a GPU: a cold server's first second told of requests 18 times as long as they were."""
+    (plan,) = plan_levels(POOL, [LevelSize(concurrency=16, num_requests=48, num_warmup=0, spread_s=60.0)])
+    with running_simulation(tmp_path) as server:
+        run = run_load(
+            plan.requests,
+            concurrency=16,
+            target=LoadTarget(endpoint=server.endpoint, model=""),
+            clock=SystemClock(),
+        )
+    assert len(run.records) == 48
+    assert steady_window(run.records, 16) is not None
+    assert run.wall_s < 45.0  # the last slot alone was to begin at 56 s
 
 
 def test_sending_stops_when_told(tmp_path: Path) -> None:

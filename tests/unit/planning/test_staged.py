@@ -256,6 +256,10 @@ def test_a_limit_ends_it_and_says_what_was_left_out() -> None:
     trials, reason = Engine(budget=Budget(max_downtime_s=160.0)).run(ProofRule(rounds=1))
     assert named(trials) == ["confirm eagle 2"]
     assert "about 45 s would go beyond the 160 s allowed, 150 s are spent" in reason
+    proof = ProofRule(has_schedule=True)  # two finalists before it, then no launch is left
+    trials, reason = Engine(found=replace(FOUND, rivals=(OFF,)), budget=Budget(max_launches=5)).run(proof)
+    assert named(trials) == ["confirm eagle 2", "confirm off"]
+    assert "schedule 1-8:2,9-:0 was not launched: 5 launches were allowed and made" in reason
     trials, _ = Engine(budget=Budget(max_downtime_s=110.0, min_launches=2)).run(ProofRule(rounds=2))
     assert named(trials) == ["confirm eagle 2", "confirm off"]
 

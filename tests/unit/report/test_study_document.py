@@ -40,6 +40,15 @@ def test_the_page_has_table_winners_crossover_and_recommendation() -> None:
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
+def test_the_machine_is_told_with_its_gpus() -> None:
+    history = history_of({0: {1: 100}})
+    assert "GPU" not in page(history)
+    gpus = ("NVIDIA H200, driver 580.159.04",) * 2
+    study = replace(history.study, environment=replace(history.study.environment, gpus=gpus))
+    told = " ".join(page(replace(history, study=study)).split())
+    assert "machine: Test CPU, 2 CPUs, 8.0 GiB, Linux 6.1 x86_64; 2 × NVIDIA H200, driver 580.159.04" in told
+
+
 def test_off_is_recommended_without_flags() -> None:
     text = page(history_of({0: {1: 100}, 2: {1: 80}}))
     assert "Recommendation: off" in text
