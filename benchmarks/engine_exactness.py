@@ -40,7 +40,6 @@ SETTINGS = {
         method="eagle", num_steps=3, num_draft_tokens=4, schedule=read_schedule("1-4:3,5-:0")
     ),
 }
-LONGEST = 110
 MAX_TOKENS = 40
 
 
@@ -182,11 +181,12 @@ def main() -> int:
     )
     parser.add_argument("--requests", type=int, default=1000, help="of each setting")
     parser.add_argument("--in-flight", type=int, default=16)
+    parser.add_argument("--longest", type=int, default=110, help="prompt tokens, from 20 on")
     parser.add_argument("--settings", default=";".join(SETTINGS), help="separated by semicolons")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    lengths = np.random.default_rng(1).integers(20, LONGEST + 1, args.requests)
-    prompts = [p[:n] for p, n in zip(held_out_prompts(args.requests, LONGEST), lengths, strict=True)]
+    lengths = np.random.default_rng(1).integers(20, args.longest + 1, args.requests)
+    prompts = [p[:n] for p, n in zip(held_out_prompts(args.requests, args.longest), lengths, strict=True)]
     expected = alone(prompts)
     found = gaps(expected)
     print("first tokens by gap of the two best logits: " + json.dumps(found), flush=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from benchmarks.planner.bounds import fewest_launches
 from benchmarks.planner.load_tables import PublishedTable
 from benchmarks.planner.methods import Grid, Method, Seen, recommend
 from spectune.perfmodel.evidence import Cell, Setting, SpeedRow
@@ -25,6 +26,7 @@ class Run:
             is the baseline; all of them if it never stops by itself.
         regret_at_stop: loss of the answer it stops with, measured settings only.
         threshold: loss that counts as found: 1 %, or what the noisy winners of the whole grid lose if more.
+        fewest: launches that one who knows all truth and noise needs with measured settings.
     """
 
     regret: tuple[float, ...]
@@ -32,6 +34,7 @@ class Run:
     stopped_after: int
     regret_at_stop: float
     threshold: float
+    fewest: int
 
     def launches_until_good(self, *, only_measured: bool) -> int:
         """First launch from which on the loss stays within the threshold at all levels."""
@@ -42,9 +45,7 @@ class Run:
 
 def replay(table: PublishedTable, method: Method, seed: int) -> Run:
     """Launches all settings in the method's order; noted where it would have stopped."""
-    rng = np.random.default_rng((seed, 7))
-    noise = {s: rng.normal(0.0, LAUNCH_SD) for s in table.settings}
-    speeds = {c: y * np.exp(noise[c.setting] + rng.normal(0.0, CELL_SD)) for c, y in table.truth.items()}
+    speeds = noisy_speeds(table, seed)
     rows: list[SpeedRow] = []
     launched: list[Setting] = []
     regret, measured = [], []
@@ -57,24 +58,33 @@ def replay(table: PublishedTable, method: Method, seed: int) -> Run:
                 stopped_after, regret_at_stop = _stopped(method, seen, speeds)
             setting = method.go_on(seen)
         launched.append(setting)
-        rows += [SpeedRow(cell=c, output_tps=float(y)) for c, y in speeds.items() if c.setting == setting]
+        rows += [SpeedRow(cell=c, output_tps=y) for c, y in speeds.items() if c.setting == setting]
         seen = Seen(table=table, rows=tuple(rows), launched=tuple(launched))
         regret.append(worst_loss(table, recommend(method, seen)))
         measured.append(worst_loss(table, recommend(method, seen, only_measured=True)))
     everything = Seen(table=table, rows=tuple(rows), launched=tuple(launched))
+    threshold = max(GOOD, worst_loss(table, recommend(Grid(), everything)))
     return Run(
         regret=tuple(regret),
         measured_regret=tuple(measured),
         stopped_after=stopped_after or len(launched),
         regret_at_stop=regret_at_stop if stopped_after else measured[-1],
-        threshold=max(GOOD, worst_loss(table, recommend(Grid(), everything))),
+        threshold=threshold,
+        fewest=fewest_launches(table, speeds, threshold),
     )
+
+
+def noisy_speeds(table: PublishedTable, seed: int) -> dict[Cell, float]:
+    """What measuring each cell reads; the same for every method."""
+    rng = np.random.default_rng((seed, 7))
+    noise = {s: rng.normal(0.0, LAUNCH_SD) for s in table.settings}
+    return {c: float(y * np.exp(noise[c.setting] + rng.normal(0.0, CELL_SD))) for c, y in table.truth.items()}
 
 
 def _stopped(method: Method, seen: Seen, speeds: Mapping[Cell, float]) -> tuple[int, float]:
     """Launches and loss of the answer when the search ends here; off is measured for it if it was not."""
     off = tuple(s for s in seen.waiting if s.is_off)
-    rows = tuple(SpeedRow(cell=c, output_tps=float(y)) for c, y in speeds.items() if c.setting in off)
+    rows = tuple(SpeedRow(cell=c, output_tps=y) for c, y in speeds.items() if c.setting in off)
     final = replace(seen, rows=(*seen.rows, *rows), launched=(*seen.launched, *off))
     return len(final.launched), worst_loss(seen.table, recommend(method, final, only_measured=True))
 

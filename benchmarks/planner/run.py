@@ -6,6 +6,8 @@ source. Needs the extra `spectune[bench]`; Optuna's GP sampler needs PyTorch too
 
 import argparse
 import importlib.util
+import multiprocessing
+import os
 import sys
 import time
 from collections import defaultdict
@@ -45,20 +47,20 @@ def methods(prior: Prior, seed: int, *, has_gp_sampler: bool) -> list[Method]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--quick", action="store_true", help="one seed, no Optuna GP")
     parser.add_argument("--only", default="", help="part of a table's label")
     args = parser.parse_args()
     begin = time.monotonic()
     tables = [t for t in load_tables() if args.only in t.label]
-    priors = {source: learn_prior(load_tables(), without=source) for source in {t.source for t in tables}}
-    runs = _replays(
-        tables, priors, 1 if args.quick else args.seeds, has_gp_sampler=not args.quick and _has_torch()
-    )
-    held: dict[str, list[HeldOut]] = defaultdict(list)
-    for table in tables:
-        held[table.label] += held_out_settings(table, priors[table.source])
-        held[table.label] += held_out_levels(table, priors[table.source])
+    sources = sorted({t.source for t in tables})
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(mp_context=spawn, initializer=_raise_on_bad_numbers) as pool:
+        priors = dict(zip(sources, pool.map(_prior_without, sources), strict=True))
+        seeds, has_gp_sampler = 1 if args.quick else args.seeds, not args.quick and _has_torch()
+        runs = _replays(pool, _jobs(tables, priors, seeds, has_gp_sampler=has_gp_sampler))
+        asked = [(table, priors[table.source]) for table in tables]
+        held = dict(zip((t.label for t in tables), pool.map(_held_out, asked), strict=True))
     text = document(tables, runs, held, _transfers(tables, priors))
     print(text)
     print(f"{time.monotonic() - begin:.0f} s", file=sys.stderr)
@@ -68,25 +70,39 @@ def main() -> int:
     return 0
 
 
-def _replays(
+def _prior_without(source: str) -> Prior:
+    return learn_prior(load_tables(), without=source)
+
+
+def _held_out(asked: tuple[PublishedTable, Prior]) -> list[HeldOut]:
+    return [*held_out_settings(*asked), *held_out_levels(*asked)]
+
+
+Job = tuple[PublishedTable, int, Prior, bool]
+
+
+def _jobs(
     tables: list[PublishedTable], priors: dict[str, Prior], seeds: int, *, has_gp_sampler: bool
-) -> dict[str, dict[str, list[Run]]]:
-    """Runs by method name, then table label; a process per core, each with one table and seed."""
-    jobs = [
+) -> list[Job]:
+    """One table and seed each."""
+    return [
         (table, seed, priors[table.source], has_gp_sampler)
         for table in tables
         if len(table.settings) >= MIN_SETTINGS and len({c.workload for c in table.truth}) == 1
         for seed in range(seeds)
     ]
+
+
+def _replays(pool: ProcessPoolExecutor, jobs: list[Job]) -> dict[str, dict[str, list[Run]]]:
+    """Runs by method name, then table label."""
     runs: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
-    with ProcessPoolExecutor() as pool:
-        for (table, *_), found in zip(jobs, pool.map(_replay_all, jobs), strict=True):
-            for name, run in found.items():
-                runs[name][table.label].append(run)
+    for (table, *_), found in zip(jobs, pool.map(_replay_all, jobs), strict=True):
+        for name, run in found.items():
+            runs[name][table.label].append(run)
     return runs
 
 
-def _replay_all(job: tuple[PublishedTable, int, Prior, bool]) -> dict[str, Run]:
+def _replay_all(job: Job) -> dict[str, Run]:
     """One table and seed by every method."""
     table, seed, prior, has_gp_sampler = job
     found = methods(prior, seed, has_gp_sampler=has_gp_sampler)
@@ -98,10 +114,16 @@ def _transfers(tables: list[PublishedTable], priors: dict[str, Prior]) -> list[S
     return [s for t in several for s in shifts([t], priors[t.source])]
 
 
+def _raise_on_bad_numbers() -> None:
+    np.seterr(all="raise", under="ignore")
+
+
 def _has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
 if __name__ == "__main__":
-    np.seterr(all="raise", under="ignore")
+    for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(threads, "1")  # a process per core; read by the processes started from here
+    _raise_on_bad_numbers()
     sys.exit(main())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spectune.cpu_engine.assembly import build_engine
 from spectune.cpu_engine.messages import Submit
 from spectune.cpu_engine.options import EngineOptions
-from spectune.cpu_engine.target import Target
+from spectune.cpu_engine.target import SUM_BLOCK, Target, is_placed_alike
 from spectune.cpu_engine.tokenizer import Tokenizer
 from spectune.cpu_engine.verifier import Tree
 from spectune.cpu_engine.weights import MODELS, read_target
@@ -128,6 +128,48 @@ def test_a_batch_of_any_size_and_width_has_the_same_bits(
         logits, _ = target.decode_tree(Tree(tokens=ids, parents=depths - 1, depths=depths), lengths)
     last = logits.reshape(batch, width, -1)[:, -1]
     assert [row.tobytes() for row in last] == alone[:batch]
+
+
+@pytest.mark.parametrize("length", [40, 93, 130, 249, 253, 380, 505, 511, 760])
+@pytest.mark.parametrize("width", [3, 7, 11])
+def test_a_path_of_a_tree_has_the_bits_of_the_same_chain(
+    target: Target, requests: list[Submit], length: int, width: int
+) -> None:
+    """Nodes that may have others are told, and never accepted."""
+    text = np.array([token for request in requests for token in request.prompt])
+    before = target.cache.length
+    target.cache.reserve(length + width + 2, 0, np.zeros(25, np.int64))
+    tree = random_tree(width, seed=length)
+    target.prefill(0, 0, text[:length])
+    logits = target.decode_tree(tree, np.array([length]))[0].copy()
+    may_be_accepted = is_placed_alike(tree, np.array([length]))[0]
+    target.prefill(1, 0, text[:length])
+    compared = 0
+    for node in range(width):
+        path = [node]
+        while path[0]:
+            path.insert(0, int(tree.parents[0, path[0]]))
+        if not may_be_accepted[path].all():
+            continue
+        compared += 1
+        alone, _ = target.prefill(1, length, tree.tokens[0, path])
+        assert alone[0].tobytes() == logits[node].tobytes(), path
+        for layer in target.cache.layers:
+            for part in layer:
+                np.testing.assert_array_equal(part[0, :, length + node], part[1, :, length + len(path) - 1])
+    assert compared == width or (compared and length + width > SUM_BLOCK)
+    target.cache.reserve(before, 0, np.zeros(25, np.int64))
+
+
+def random_tree(width: int, seed: int) -> Tree:
+    rng = np.random.default_rng(seed)
+    parents, depths = [-1], [0]
+    for node in range(1, width):
+        parents.append(int(rng.integers(0, node)))
+        depths.append(depths[parents[-1]] + 1)
+    return Tree(
+        tokens=rng.integers(0, 4096, (1, width)), parents=np.array([parents]), depths=np.array([depths])
+    )
 
 
 def test_batching_changes_nothing(requests: list[Submit], plain: dict[int, list[int]]) -> None:

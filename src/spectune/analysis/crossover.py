@@ -202,7 +202,8 @@ def _cause(fits: Fits, pair: tuple[Arm, Arm], low: int, high: int) -> Cause | No
         return None
     changes = {cause: after[cause] - before[cause] for cause in before}
     worst = min(changes, key=lambda cause: changes[cause])
-    return worst if changes[worst] < 0 else None
+    is_told = changes[worst] < 0 and not (pair[0] == OFF_ARM and worst == "verification cost")
+    return worst if is_told else None  # off verifies nothing
 
 
 def _factors(fit: LevelFit, pair: tuple[Arm, Arm]) -> dict[Cause, float] | None:

@@ -24,6 +24,7 @@ from spectune.report.prediction_report import PredictionPage, TransferPart
 
 SEED = 0
 MAX_CELLS = 1200
+MAX_ROWS = 1200  # so many take half a minute of CPU; a grid of 10 settings at 10 levels has 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,11 @@ def _levels(table: Table, grid: Grid) -> list[int]:
 
 
 def _check_size(table: Table, name: str, num_settings: int, num_levels: int) -> None:
+    if len(table.rows) > MAX_ROWS:
+        raise ConfigError(
+            f"{name}: `at most {MAX_ROWS} rows` must hold, got {len(table.rows)}; leave out settings or "
+            "levels, or put the mean of a cell's repeats in one row."
+        )
     texts = {row.cell.workload for row in table.rows}
     if num_settings * num_levels * len(texts) > MAX_CELLS:
         raise ConfigError(

@@ -20,7 +20,9 @@ def study_named(store: SqliteStore, name: str, command: str) -> str:
     """
     studies = [summary.study.id for summary in store.studies()]
     if not studies:
-        raise ConfigError(f"{command}: `a study must be in the store`, {store.path} has none.")
+        raise ConfigError(
+            f"{command} {shortened(name)}: `a study must be in the store`, {store.path} has none."
+        )
     if name == NEWEST:
         return studies[-1]
     if name not in studies:

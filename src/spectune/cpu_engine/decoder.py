@@ -1,5 +1,7 @@
 """One decode step of a batch: draft, verify, accept, and note what the draft must see next."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from spectune.cpu_engine.drafter import Chain, Drafter
@@ -7,7 +9,7 @@ from spectune.cpu_engine.kv_cache import Floats
 from spectune.cpu_engine.sampler import Sampling, choose
 from spectune.cpu_engine.slots import Ints, SlotTable
 from spectune.cpu_engine.stats import Stats
-from spectune.cpu_engine.target import Target
+from spectune.cpu_engine.target import Target, is_placed_alike
 from spectune.cpu_engine.verifier import Tree, accept_chain, accept_tree
 
 
@@ -63,13 +65,17 @@ class Decoder:
         return chosen, accept_chain(drafts, draft.drafted, chosen), draft.drafted
 
     def _verify_tree(self, tree: Tree, batch: int) -> tuple[Ints, Ints, Ints]:
-        """As `_verify_chain`; moves the accepted path's cache entries to where a chain's would be."""
+        """As `_verify_chain`; moves the accepted path's cache entries to where a chain's would be.
+
+        A node whose scores may not be a chain's to the last bit is not accepted; the next step drafts again.
+        """
         num_nodes = tree.tokens.shape[1]
         length = self._table.length[:batch]
         logits, features = self._target.decode_tree(tree, length)
         positions = length[:, None] + 1 + tree.depths
         chosen = choose_tokens(self._table, logits, np.arange(batch).repeat(num_nodes), positions.ravel())
-        path = accept_tree(tree, chosen.reshape(batch, num_nodes))
+        exact = replace(tree, tokens=np.where(is_placed_alike(tree, length), tree.tokens, -1))
+        path = accept_tree(exact, chosen.reshape(batch, num_nodes))
         accepted = (path > 0).sum(axis=1)
         nodes = np.maximum(path, 0)
         along = np.take_along_axis(chosen.reshape(batch, num_nodes), nodes, axis=1)

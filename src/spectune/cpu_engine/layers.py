@@ -25,6 +25,22 @@ class Cache:
     start: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreePlaces:
+    """Names of the two orders of a tree's cache entries, each int64 [B, V, G, S, T].
+
+    A softmax sums in an order of its own, so that its last bits depend on where the terms stand. A node's
+    scores are put where those of the same tokens in a chain would stand, and its shares back.
+
+    Attributes:
+        order: of scores, cache entry of each place.
+        back: of shares, place of each cache entry.
+    """
+
+    order: str
+    back: str
+
+
 def causal_bias(g: GraphBuilder, positions: str, cache: str) -> str:
     """Additive mask [B, 1, 1, S, T]: token at position p sees cache entries 0 … p."""
     length = g.op("Squeeze", [g.op("Shape", [cache], start=2, end=3), g.ints(0)])
@@ -76,6 +92,7 @@ def attention(  # noqa: PLR0913  (a graph fragment's wires)
     bias: str,
     cache: Cache,
     outputs: tuple[str, str],
+    tree: TreePlaces | None = None,
 ) -> str:
     """Grouped-query attention of x [B, S, *] over the cache, after writing its own keys and values.
 
@@ -89,6 +106,7 @@ def attention(  # noqa: PLR0913  (a graph fragment's wires)
         bias: additive mask [B, 1, 1, S, T].
         cache: the layer's cache.
         outputs: names for the written keys and values, to be bound to the cache's own memory.
+        tree: where a tree's entries stand; None for a chain.
     """
     dim, kv, group = config.head_dim, config.num_kv_heads, config.group
     names = tuple(f"{prefix}.{part}_proj.weight" for part in "qkv")
@@ -104,12 +122,22 @@ def attention(  # noqa: PLR0913  (a graph fragment's wires)
     query = g.op("Reshape", [query, g.ints(0, 0, -1, dim)])  # [B, V, G·S, D]
     scores = g.op("FusedMatMul", [query, keys], fused=True, transB=1, alpha=dim**-0.5)
     scores = g.op("Reshape", [scores, _with_length(g, bias, 0, kv, group, -1)])
-    return _weighted_values(g, scores, bias, values, config, linear_name=f"{prefix}.o_proj.weight", w=weights)
+    shares = _shares(g, scores, bias, tree)
+    return _weighted_values(g, shares, bias, values, config, linear_name=f"{prefix}.o_proj.weight", w=weights)
+
+
+def _shares(g: GraphBuilder, scores: str, bias: str, tree: TreePlaces | None) -> str:
+    """Softmax of scores [B, V, G, S, T] over what `bias` leaves visible."""
+    if tree is None:
+        return g.op("Softmax", [g.op("Add", [scores, bias])], axis=-1)
+    scores = g.op("GatherElements", [scores, tree.order], axis=-1)
+    shares = g.op("Softmax", [g.op("Add", [scores, bias])], axis=-1)
+    return g.op("GatherElements", [shares, tree.back], axis=-1)
 
 
 def _weighted_values(
     g: GraphBuilder,
-    scores: str,
+    shares: str,
     bias: str,
     values: str,
     config: ModelConfig,
@@ -118,7 +146,6 @@ def _weighted_values(
     w: Weights,
 ) -> str:
     dim, kv = config.head_dim, config.num_kv_heads
-    shares = g.op("Softmax", [g.op("Add", [scores, bias])], axis=-1)  # [B, V, G, S, T]
     shares = g.op("Reshape", [shares, _with_length(g, bias, 0, kv, -1)])
     mixed = g.op("MatMul", [shares, values])  # [B, V, G·S, D]
     mixed = g.op("Reshape", [mixed, g.ints(0, kv, config.group, -1, dim)])

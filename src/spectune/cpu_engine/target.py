@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectune.cpu_engine.kv_cache import CacheShape, SlotCache
-from spectune.cpu_engine.layers import MASKED, Weights
+from spectune.cpu_engine.layers import Weights
 from spectune.cpu_engine.model_config import ModelConfig
 from spectune.cpu_engine.runner import GraphRunner
 from spectune.cpu_engine.slots import Ints
@@ -12,6 +12,9 @@ from spectune.cpu_engine.target_graph import target_session
 from spectune.cpu_engine.verifier import Tree
 
 Floats = NDArray[np.float32]
+SUM_BLOCK = 256
+"""ONNX Runtime's matmul adds up this many products in order, for heads of 64 values, then the sums of blocks
+(1.32, found by comparing bits)."""
 
 
 class Target:
@@ -79,30 +82,50 @@ class Target:
         graph.arrays["start"][:] = lengths
         graph.arrays["rows"][:] = np.arange(batch * width)
         graph.arrays["positions"][:] = lengths[:, None] + tree.depths
-        graph.arrays["bias"][:] = tree_bias(tree.parents, lengths, self.cache.length)
+        order, back = tree_places(tree, lengths, self.cache.length)
+        graph.arrays["order"][:] = order
+        graph.arrays["back"][:] = back
         out = graph.run()
         return out["logits"], out["features"] if self.feature_size else None
 
 
-def tree_bias(parents: Ints, lengths: Ints, cache_length: int) -> Floats:
-    """Additive mask [batch, 1, 1, num_nodes, cache_length]: a node sees the prefix, its ancestors, itself.
+def is_placed_alike(tree: Tree, lengths: Ints) -> NDArray[np.bool_]:
+    """Whether each node [batch, num_nodes] stands in the same block of sums as it would in a chain.
+
+    One that does not may have other last bits than in a chain, and so have the nodes below it.
+    """
+    nodes = np.arange(tree.tokens.shape[1])
+    same: NDArray[np.bool_] = (lengths[:, None] + nodes) // SUM_BLOCK == (
+        lengths[:, None] + tree.depths
+    ) // SUM_BLOCK
+    return same
+
+
+def tree_places(tree: Tree, lengths: Ints, cache_length: int) -> tuple[Ints, Ints]:
+    """Both orders of `layers.TreePlaces`, each [batch, 1, 1, num_nodes, cache_length].
+
+    Node n is cache entry length + n and sees the prefix, its ancestors and itself, at places 0 … length + its
+    depth. Shares of all other entries are read from the last place, which nobody sees.
 
     Args:
-        parents: parent of each node [batch, num_nodes], before the node itself; −1 for roots.
-        lengths: entries before the tree [batch]; node n is entry length + n.
+        tree: parents before their children.
+        lengths: entries before the tree [batch]; length + deepest depth < cache_length − 1.
         cache_length: entries of a cache row.
     """
-    batch, width = parents.shape
+    batch, width = tree.parents.shape
     rows = np.arange(batch)
     related = np.zeros((batch, width, width), bool)
     for node in range(width):
-        parent = parents[:, node]
+        parent = tree.parents[:, node]
         inherited = related[rows, np.maximum(parent, 0)] & (parent >= 0)[:, None]
         related[:, node] = inherited
         related[:, node, node] = True
-    visible = np.broadcast_to(
-        (np.arange(cache_length) < lengths[:, None])[:, None, :], (batch, width, cache_length)
-    ).copy()
-    places = lengths[:, None, None] + np.arange(width)
-    np.put_along_axis(visible, np.broadcast_to(places, related.shape), related, axis=2)
-    return np.where(visible, np.float32(0), MASKED)[:, None, None]
+    entries = np.arange(cache_length)
+    order = np.broadcast_to(entries, (batch, width, cache_length)).copy()
+    known = np.where(entries < lengths[:, None], entries, cache_length - 1)
+    back = np.broadcast_to(known[:, None, :], order.shape).copy()
+    row, below, ancestor = np.nonzero(related)
+    entry, place = lengths[row] + ancestor, lengths[row] + tree.depths[row, ancestor]
+    order[row, below, place] = entry
+    back[row, below, entry] = place
+    return order[:, None, None], back[:, None, None]

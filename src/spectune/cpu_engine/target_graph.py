@@ -4,7 +4,15 @@ import numpy as np
 import onnxruntime as ort
 
 from spectune.cpu_engine.graph_builder import GraphBuilder
-from spectune.cpu_engine.layers import Cache, Weights, attention, causal_bias, rms_norm, swiglu
+from spectune.cpu_engine.layers import (
+    Cache,
+    TreePlaces,
+    Weights,
+    attention,
+    causal_bias,
+    rms_norm,
+    swiglu,
+)
 from spectune.cpu_engine.model_config import ModelConfig
 
 
@@ -20,7 +28,8 @@ def target_session(
 
     Inputs: `ids` [B, S]; `start` [B], the cache entry of each sequence's first token; `rows` [R], indexes
     into the B·S tokens whose logits are wanted; `key0`, `value0`, … [B, V, T, D]. A chain derives positions
-    and mask from `start`; with `tree` they are inputs: `positions` [B, S] and `bias` [B, 1, 1, S, T].
+    from `start`; with `tree` they are an input [B, S], and so are `order` and `back` [B, 1, 1, S, T], see
+    `TreePlaces`. What a token at position p sees are places 0 … p.
     Outputs: `logits` [R, vocab]; `features` [B, S, len(aux_layers)·H] if any layer is asked for;
     `key0_out`, … to be bound to the inputs' own memory.
     """
@@ -31,14 +40,17 @@ def target_session(
     caches = [declare_cache(g, config, layer, start) for layer in range(config.num_layers)]
     if tree:
         positions = g.input("positions", np.int64, ("B", "S"))
-        bias = g.input("bias", np.float32, ("B", 1, 1, "S", "T"))
+        places = tree_places(g, config)
     else:
         positions = chain_positions(g, ids, start)
-        bias = causal_bias(g, positions, caches[0].keys)
+        places = None
+    bias = causal_bias(g, positions, caches[0].keys)
     x = g.op("Gather", [g.constant("embed", weights["model.embed_tokens.weight"]), ids], axis=0)
     features: list[str] = []
     for layer, cache in enumerate(caches):
-        x = decoder_layer(g, x, layer, weights, config, positions=positions, bias=bias, cache=cache)
+        x = decoder_layer(
+            g, x, layer, weights, config, positions=positions, bias=bias, cache=cache, tree=places
+        )
         if layer + 1 in aux_layers:
             features.append(x)
     if features:
@@ -50,6 +62,14 @@ def target_session(
     g.named_op("MatMul", [picked, head], "logits")
     g.output("logits", np.float32, ("R", config.vocab_size))
     return g.session(num_threads)
+
+
+def tree_places(g: GraphBuilder, config: ModelConfig) -> TreePlaces:
+    """Declares both orders and repeats them for every head."""
+    heads = g.ints(1, config.num_kv_heads, config.group, 1, 1)
+    names = [g.input(name, np.int64, ("B", 1, 1, "S", "T")) for name in ("order", "back")]
+    order, back = (g.op("Expand", [name, g.op("Mul", [g.op("Shape", [name]), heads])]) for name in names)
+    return TreePlaces(order=order, back=back)
 
 
 def chain_positions(g: GraphBuilder, ids: str, start: str) -> str:
@@ -78,6 +98,7 @@ def decoder_layer(  # noqa: PLR0913  (a graph fragment's wires)
     bias: str,
     cache: Cache,
     outputs: tuple[str, str] | None = None,
+    tree: TreePlaces | None = None,
 ) -> str:
     """One pre-norm decoder layer; its written cache becomes the graph outputs `outputs`."""
     prefix = f"model.layers.{layer}"
@@ -85,7 +106,7 @@ def decoder_layer(  # noqa: PLR0913  (a graph fragment's wires)
     normed = rms_norm(g, x, f"{prefix}.input_layernorm.weight", weights, config)
     attended = attention(
         g, normed, f"{prefix}.self_attn", weights, config,
-        positions=positions, bias=bias, cache=cache, outputs=written,
+        positions=positions, bias=bias, cache=cache, outputs=written, tree=tree,
     )  # fmt: skip
     declare_written(g, written, config)
     x = g.op("Add", [x, attended])

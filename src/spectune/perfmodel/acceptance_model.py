@@ -23,6 +23,7 @@ from spectune.perfmodel.arrays import Floats, Ints
 from spectune.perfmodel.evidence import AcceptanceRow, Setting
 
 EXTRAPOLATION_LOG_SD = 0.02  # per step beyond the longest measured draft; from the 19 public curves
+NEGLIGIBLE = 1e-14  # a position this unlikely to be reached ends the sum: later ones are less likely still
 _MAX_RUN = 4096  # longest joined run that the chain estimate sums over
 
 
@@ -40,6 +41,8 @@ def curve(log_odds: Floats, log_decay: Floats, num_steps: Ints) -> Floats:
     for j in range(1, int(num_steps.max(initial=0)) + 1):
         term = np.exp(j * log_a + 0.5 * j * (j - 1) * log_r)
         total = total + np.where(num_steps >= j, term, 0.0)
+        if float(term.max(initial=0.0)) < NEGLIGIBLE:
+            break
     return total
 
 
@@ -55,6 +58,8 @@ def curve_gradient(log_odds: Floats, log_decay: Floats, num_steps: Ints) -> tupl
         total += term
         by_odds += j * by_odds_of_log_a * term
         by_decay += 0.5 * j * (j - 1) * log_r * term
+        if float(term.max(initial=0.0)) * j * j < NEGLIGIBLE:
+            break
     return total, by_odds, by_decay
 
 

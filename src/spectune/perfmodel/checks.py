@@ -25,18 +25,20 @@ def ceiling_warnings(evidence: Evidence) -> tuple[str, ...]:
 
 def _ratio_warnings(speeds: Sequence[SpeedRow]) -> list[str]:
     lowest = min(row.cell.concurrency for row in speeds)
-    chains = [
+    chains = sorted(
         r
         for r in speeds
         if r.cell.concurrency == lowest and r.cell.setting.topk == 1 and not r.cell.setting.is_off
-    ]
+    )
     worst: tuple[float, str] = (CEILING, "")
-    for slow in sorted(chains):
-        for fast in sorted(chains):
+    for slow in chains:
+        for fast in chains:
             j, k = slow.cell.setting.num_steps, fast.cell.setting.num_steps
             if k <= j or slow.cell.workload != fast.cell.workload:
                 continue
             ratio, bound = fast.output_tps / slow.output_tps, (k + 1) / (j + 1)
+            if ratio / bound < worst[0]:
+                continue
             where = "above" if ratio > bound else "near"
             message = (
                 f"acceptance {where} its ceiling: num_steps {k} is {ratio:.3f} times num_steps {j} at "

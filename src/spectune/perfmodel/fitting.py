@@ -27,7 +27,9 @@ from spectune.perfmodel.step_cost import NUM_PARAMETERS, StepShape, log_step_tim
 
 ACCEPTANCE_FORM_SD = 0.012  # error of a·r^i on public curves
 MAX_ITERATIONS = 40
-TOLERANCE = 1e-9
+TOLERANCE = 1e-9  # share of the cost that the last step took, of a fit
+DRAW_TOLERANCE = 1e-4  # of a draw: 0.0005 in log speed where draws differ by 0.04
+SMALL_STEP = 1e-6  # log units
 
 Group = tuple[str, int]  # text, topk
 
@@ -171,33 +173,60 @@ def problem_of(
     )
 
 
-def solve(problem: Problem, y: Floats, z: Floats, mean: Floats) -> Floats:
-    """Theta [draws, parameters] for targets y [draws, rows], z [draws, acceptance rows] and prior means."""
-    theta = mean.copy()
+def solve(
+    problem: Problem,
+    targets: tuple[Floats, Floats],
+    mean: Floats,
+    start: Floats | None = None,
+    tolerance: float = TOLERANCE,
+) -> Floats:
+    """Theta [draws, parameters]; draws that have settled are not computed again.
+
+    Args:
+        problem: what is fitted.
+        targets: y [draws, rows] and z [draws, acceptance rows].
+        mean: prior means, [draws, parameters].
+        start: a theta near all of them, [1, parameters]; None starts each draw at its prior mean.
+        tolerance: share of the cost that the last step of a draw may still have taken.
+    """
+    theta = mean.copy() if start is None else np.repeat(start, len(mean), axis=0)
+    moving = np.arange(len(theta))
+    y, z = targets
     damping = np.full(len(theta), 1e-3)
-    cost, hessian, slope = _normal_equations(problem, theta, y, z, mean)
+    cost, hessian, slope = _normal_equations(problem, theta, (y, z), mean)
     for _ in range(MAX_ITERATIONS):
-        diagonal = np.einsum("dii->di", hessian)
-        system = hessian + (damping[:, None] * diagonal)[:, :, None] * np.eye(theta.shape[1])
-        step = np.linalg.solve(system, slope[..., None])[..., 0]
-        step *= np.minimum(1.0, 2.0 / np.maximum(np.abs(step).max(axis=1), 1e-12))[:, None]
-        trial = theta + step
-        new_cost, new_hessian, new_slope = _normal_equations(problem, trial, y, z, mean)
-        better = new_cost <= cost
-        theta = np.where(better[:, None], trial, theta)
-        hessian = np.where(better[:, None, None], new_hessian, hessian)
-        slope = np.where(better[:, None], new_slope, slope)
-        damping = np.clip(np.where(better, damping * 0.2, damping * 8.0), 1e-9, 1e9)
-        settled = (np.abs(step).max(axis=1) < 1e-6) | (better & (cost - new_cost < TOLERANCE * (1.0 + cost)))
-        cost = np.where(better, new_cost, cost)
-        if settled.all():
+        at = theta[moving]
+        step = _damped_step(hessian, slope, damping)
+        trial = at + step
+        new = _normal_equations(problem, trial, (y[moving], z[moving]), mean[moving])
+        better = new[0] <= cost
+        theta[moving] = np.where(better[:, None], trial, at)
+        settled = (np.abs(step).max(axis=1) < SMALL_STEP) | (
+            better & (cost - new[0] < tolerance * (1.0 + cost))
+        )
+        hessian = np.where(better[:, None, None], new[1], hessian)[~settled]
+        slope = np.where(better[:, None], new[2], slope)[~settled]
+        damping = np.clip(np.where(better, damping * 0.2, damping * 8.0), 1e-9, 1e9)[~settled]
+        cost = np.where(better, new[0], cost)[~settled]
+        moving = moving[~settled]
+        if not len(moving):
             break
     return theta
 
 
+def _damped_step(hessian: Floats, slope: Floats, damping: Floats) -> Floats:
+    """Levenberg-Marquardt steps, [draws, parameters]; none longer than 2 in any parameter."""
+    system = hessian.copy()
+    diagonal = np.einsum("dii->di", system)
+    diagonal *= 1.0 + damping[:, None]
+    step = np.linalg.solve(system, slope[..., None])[..., 0]
+    bounded: Floats = step * np.minimum(1.0, 2.0 / np.maximum(np.abs(step).max(axis=1), 1e-12))[:, None]
+    return bounded
+
+
 def best(problem: Problem) -> Floats:
     """The best theta, [1, parameters]."""
-    return solve(problem, problem.y[None], problem.acceptance[2][None], problem.prior_mean[None])
+    return solve(problem, (problem.y[None], problem.acceptance[2][None]), problem.prior_mean[None])
 
 
 def log_evidence(problem: Problem) -> float:
@@ -206,16 +235,17 @@ def log_evidence(problem: Problem) -> float:
     −½ cost − ½ log|H| − Σ log sd + log|W|, with H the Gauss-Newton matrix at the best theta
     (MacKay 2003, section 27).
     """
-    args = (problem.y[None], problem.acceptance[2][None], problem.prior_mean[None])
-    cost, hessian, _ = _normal_equations(problem, best(problem), *args)
+    targets = (problem.y[None], problem.acceptance[2][None])
+    cost, hessian, _ = _normal_equations(problem, best(problem), targets, problem.prior_mean[None])
     volume = np.linalg.slogdet(hessian[0])[1] / 2 + np.log(problem.prior_sd).sum()
     return float(np.log(np.diag(problem.whitener)).sum() - cost[0] / 2 - volume)
 
 
 def _normal_equations(
-    problem: Problem, theta: Floats, y: Floats, z: Floats, mean: Floats
+    problem: Problem, theta: Floats, targets: tuple[Floats, Floats], mean: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Cost [draws], Gauss-Newton matrix [draws, p, p] and downhill slope [draws, p]."""
+    y, z = targets
     f, gradient = problem.surface.log_speed_gradient(theta)
     residual = (y - f) @ problem.whitener.T
     jacobian = problem.whitener @ gradient

@@ -13,7 +13,16 @@ import numpy as np
 from spectune.perfmodel import effects
 from spectune.perfmodel.arrays import Floats
 from spectune.perfmodel.evidence import CapacityCurve, Cell, Evidence, SpeedRow
-from spectune.perfmodel.fitting import Layout, layout_of, log_evidence, problem_of, solve, surface_of
+from spectune.perfmodel.fitting import (
+    DRAW_TOLERANCE,
+    Layout,
+    best,
+    layout_of,
+    log_evidence,
+    problem_of,
+    solve,
+    surface_of,
+)
 from spectune.perfmodel.priors import Prior
 
 NUM_DRAWS = 200
@@ -163,7 +172,7 @@ def _sample_one(
         (num_draws, len(problem.acceptance[2]))
     )
     y = problem.y - lasting[:, :num_rows] - passing[:, :num_rows]
-    theta = solve(problem, y, z, mean)
+    theta = solve(problem, (y, z), mean, start=best(problem), tolerance=DRAW_TOLERANCE)
     gap = y - problem.surface.log_speed(theta)
     kept = surface_of(cells, layout, capacity[:1]).log_speed(theta)
     kept = kept + lasting[:, num_rows:] + gap @ spread.gain.T

@@ -155,6 +155,12 @@ def expected_losses(posterior: Posterior, goal: Goal, choices: Sequence[Choice])
     return losses
 
 
+def chance_to_win(posterior: Posterior, goal: Goal, choices: Sequence[Choice], one: Choice) -> float:
+    """Share of draws in which a choice is the best of all."""
+    draws = utility(posterior, goal, choices)
+    return float((draws.argmax(axis=1) == tuple(choices).index(one)).mean())
+
+
 def value_of_reading(draws: Floats, read: Floats, allowed: Allowed) -> float:
     """V for one goal: U as `draws` [draws, choices], M as `read` [draws, cells]."""
     mean = draws.mean(axis=0)

@@ -1,4 +1,4 @@
-"""Where a search starts: the two launches that span all others."""
+"""Where a search starts: the launch that says most of all others, and the end that spans them with it."""
 
 from collections.abc import Sequence
 
@@ -10,20 +10,33 @@ MAX_STEPS = 8  # longest draft that is tried first; longer ones rarely pay and c
 def opening(
     choices: Sequence[Choice], launched: Sequence[Choice], measured: frozenset[Choice]
 ) -> Choice | None:
-    """The first two launches: the longest draft that can be measured, then the shortest; None afterwards.
+    """The first launch: the longest draft that can be measured; None afterwards.
 
-    The longest shows acceptance at every shorter one, the worst capacity, and whether memory holds; the two
-    ends tell drafting from verification cost, which neighbours cannot.
+    It shows acceptance at every shorter one, the worst capacity, and whether memory holds.
     """
-    chains = sorted((c for c in choices if c.setting.num_steps and c.setting.topk == 1), key=_depth)
-    started = [c for c in chains if c in measured]
-    waiting = [c for c in chains if c not in launched]
-    if not waiting or len(started) >= 2:
+    waiting = [c for c in _chains(choices) if c not in launched]
+    if not waiting or any(c in measured for c in _chains(choices)):
         return None
-    if started:
-        return waiting[0]
     short_enough = [c for c in waiting if c.setting.num_steps <= MAX_STEPS]
     return short_enough[-1] if short_enough else waiting[0]
+
+
+def far_end(
+    choices: Sequence[Choice], launched: Sequence[Choice], measured: frozenset[Choice]
+) -> Choice | None:
+    """The shortest draft, where one draft was measured and a longer one at that; None otherwise.
+
+    The two ends tell drafting from verification cost, which neighbours cannot.
+    """
+    chains = _chains(choices)
+    waiting = [c for c in chains if c not in launched]
+    has_one = sum(c in measured for c in chains) == 1
+    return waiting[0] if waiting and has_one else None
+
+
+def _chains(choices: Sequence[Choice]) -> list[Choice]:
+    """Drafts without branches, ascending."""
+    return sorted((c for c in choices if c.setting.num_steps and c.setting.topk == 1), key=_depth)
 
 
 def spread(levels: Sequence[int]) -> tuple[int, ...]:

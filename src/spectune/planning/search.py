@@ -1,4 +1,4 @@
-"""Decides the next launch from evidence: opening, then value per second, then the reason to stop.
+"""Decides the next launch from evidence: opening, far end, value per second, and the reason to stop.
 
 Used by the planner of real studies and by the replays in benchmarks/planner.
 """
@@ -11,8 +11,8 @@ import numpy as np
 from spectune.perfmodel.evidence import Cell, Evidence
 from spectune.perfmodel.posterior import Posterior, sample
 from spectune.perfmodel.priors import Prior
-from spectune.planning.acquisition import Candidate, Worth
-from spectune.planning.candidates import opening
+from spectune.planning.acquisition import Candidate, Worth, chance_to_win
+from spectune.planning.candidates import far_end, opening
 from spectune.planning.goals import Choice, Goal, cells_of, utility
 from spectune.planning.levels import first_levels, worthwhile
 from spectune.planning.lookahead import Lookahead
@@ -20,6 +20,7 @@ from spectune.planning.stopping import Budget, OpenGoal, reason_to_stop, stand_o
 
 NUM_DRAWS = 320
 CONFIRM_VALUE = 0.001  # below this no launch is worth more than another: the likeliest winner goes first
+RULED_OUT = 0.05  # chance to be the best below which the shortest draft need not span the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,16 +127,37 @@ def decide(
     if off is not None and situation.measured and situation.has_room(budget) and situation.is_last(budget):
         why = "the baseline without speculation, while the budget allows a launch"
         return Launch(choice=off, levels=situation.levels, why=why, is_for_baseline=True)
-    first = opening(situation.choices, situation.launched, situation.measured)
     levels = situation.levels
     if not budget.is_limited:
         levels = first_levels(levels, situation.costs if situation.measured else None)
+    first = opening(situation.choices, situation.launched, situation.measured)
     if first is not None and situation.has_room(budget):
-        end = "shortest" if situation.measured else "longest"
-        return Launch(choice=first, levels=levels, why=f"the {end} draft, so that the model spans all others")
+        return Launch(choice=first, levels=levels, why="the longest draft, which shows most of all others")
     if not situation.measured:
         return Launch(choice=waiting[0], levels=levels, why="nothing could be measured yet")
-    return _next_or_stop(situation, draw(situation, prior, rng), budget)
+    posterior = draw(situation, prior, rng)
+    far = _far_end(situation, posterior, levels) if situation.has_room(budget) else None
+    return far or _next_or_stop(situation, posterior, budget)
+
+
+def _far_end(situation: Situation, posterior: Posterior, levels: tuple[int, ...]) -> Launch | None:
+    """The shortest draft second, but where there is one goal only and the first launch rules it out.
+
+    Several goals have several answers, and the two ends tell where they lie; one goal has one.
+    """
+    far = far_end(situation.choices, situation.launched, situation.measured)
+    if far is None:
+        return None
+    if len(situation.goals) == 1:
+        (goal,) = situation.goals
+        if chance_to_win(posterior, goal, situation.choices, far) < RULED_OUT:
+            return None
+    return Launch(choice=far, levels=levels, why="the shortest draft, so that the model spans all others")
+
+
+def _tolerance(budget: Budget) -> float:
+    """Share of speed below which no launch is called for."""
+    return max(budget.tolerance, CONFIRM_VALUE)
 
 
 def _next_or_stop(situation: Situation, posterior: Posterior, budget: Budget) -> Launch | Finished:
@@ -185,7 +207,10 @@ def _best_launch(
     stands: Sequence[OpenGoal],
     budget: Budget,
 ) -> Launch:
-    """Off first where it may win, as it is launched in any case; then one of the fewest that are enough."""
+    """The most valuable of the fewest that are enough; off when it gains more, as its launch costs nothing.
+
+    Off is launched in any case, so it is no part of what is enough; the launch that gains most goes first.
+    """
     ahead = Lookahead(
         posterior=posterior,
         goals=situation.goals,
@@ -193,15 +218,14 @@ def _best_launch(
         known=situation.known,
         draws=tuple(utility(posterior, goal, situation.choices) for goal in situation.goals),
     )
-    tolerance = max(budget.tolerance, CONFIRM_VALUE)
     free = [c for c in candidates if situation.needs_off and c.choice.setting.is_off]
-    gain = float(ahead.values(free).max()) if free else 0.0
-    if gain > tolerance:
-        why = f"the baseline, which is launched in any case and may gain {gain:.1%}"
-        return Launch(choice=free[0].choice, levels=situation.levels, why=why)
     paid = [c for c in candidates if c not in free] or candidates
-    enough = ahead.enough(paid, tolerance)
+    enough = ahead.enough(paid, _tolerance(budget))
     best = rank(ahead, enough.candidates if enough else paid)[0]
+    gains = ahead.values(free) if free else np.zeros(1)
+    if float(gains.max()) > _tolerance(budget) and float(gains.mean()) >= best.value:
+        why = f"the baseline, which is launched in any case and may gain {float(gains.max()):.1%}"
+        return Launch(choice=free[0].choice, levels=situation.levels, why=why)
     if best.value < CONFIRM_VALUE:
         unsure = max(stands, key=lambda s: s.open_loss)
         open_ = [c for rival in unsure.rivals for c in paid if c.choice == rival] or [best.candidate]

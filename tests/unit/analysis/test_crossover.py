@@ -104,6 +104,11 @@ def test_longer_steps_make_verification_the_cause() -> None:
     assert found.cause == "verification cost"
 
 
+def test_off_that_is_best_below_is_not_left_for_verification() -> None:
+    (found,) = crossovers_of({0: {1: 100, 8: 300}, 2: {1: 80, 8: 400}})
+    assert (found.from_config, found.to_config, found.cause) == (OFF, EAGLE_2, None)
+
+
 @pytest.mark.parametrize(
     ("speeds", "expected"),
     [

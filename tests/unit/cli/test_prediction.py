@@ -89,3 +89,10 @@ def test_the_models_shape_says_which_limit_makes_room() -> None:
         f"--max-running-requests {four.limit} makes room for {four.then} requests instead of 12"
         in " ".join(text.split())
     )
+
+
+def test_more_rows_than_can_be_fitted_in_a_minute_are_refused_with_their_number() -> None:
+    rows = [f"{steps},{level},{50 * level + steps}" for steps in range(1, 42) for level in range(1, 31)]
+    text = "\n".join(["num_steps,concurrency,output_tps", *rows])
+    with pytest.raises(ConfigError, match=r"t\.csv: `at most 1200 rows` must hold, got 1230; leave out"):
+        answer(text, "t.csv", Grid(num_steps=(1, 4), concurrency=(1, 4)))

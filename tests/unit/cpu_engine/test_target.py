@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spectune.cpu_engine.target import Target, tree_bias
+from spectune.cpu_engine.target import SUM_BLOCK, Target, is_placed_alike, tree_places
 from spectune.cpu_engine.verifier import Tree
 
 if TYPE_CHECKING:
@@ -62,11 +62,22 @@ def test_every_path_of_a_tree_scores_as_the_same_chain_does(make_target: MakeTar
         np.testing.assert_allclose(by_node[slot, node], alone[0], atol=1e-4)
 
 
-def test_a_node_sees_the_prefix_its_ancestors_and_itself() -> None:
-    bias = tree_bias(np.array([[-1, 0, 0, 1]]), np.array([2]), 8)[0, 0, 0] == 0
-    assert [np.flatnonzero(row).tolist() for row in bias] == [
-        [0, 1, 2],
-        [0, 1, 2, 3],
-        [0, 1, 2, 4],
-        [0, 1, 2, 3, 5],
-    ]
+def test_a_nodes_own_line_stands_where_a_chains_would() -> None:
+    tree = Tree(
+        tokens=np.array([[5, 6, 7, 8]]), parents=np.array([[-1, 0, 0, 2]]), depths=np.array([[0, 1, 1, 2]])
+    )
+    order, back = (places[0, 0, 0] for places in tree_places(tree, np.array([2]), 8))
+    entries = np.arange(8)
+    for node, line in enumerate([[0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 2, 4, 5]]):
+        assert order[node, : len(line)].tolist() == line
+        assert (back[node, line] == entries[: len(line)]).all()
+        assert set(back[node, np.setdiff1d(entries, line)]) == {7}
+
+
+def test_nodes_moved_over_the_end_of_a_block_of_sums_are_told() -> None:
+    tree = Tree(
+        tokens=np.zeros((2, 4), int), parents=np.array([[-1, 0, 0, 2]] * 2),
+        depths=np.array([[0, 1, 1, 2]] * 2),
+    )  # fmt: skip
+    lengths = np.array([SUM_BLOCK - 2, SUM_BLOCK - 20])
+    assert is_placed_alike(tree, lengths).tolist() == [[True, True, False, True], [True] * 4]

@@ -46,6 +46,20 @@ def test_constant_acceptance_is_a_geometric_sum() -> None:
     assert got == pytest.approx(1 + 0.7 + 0.49 + 0.343)
 
 
+def test_a_sum_that_ends_early_is_the_whole_sum_to_its_last_digits() -> None:
+    odds, decay, longest = np.array([3.0, -2.0, 9.0]), np.array([-3.0, 0.5, -40.0]), np.array([1000])
+    log_a, log_r = -np.logaddexp(0.0, -odds), -np.exp(decay)
+    j = np.arange(1, 1001)[:, None]
+    terms = np.exp(j * log_a + 0.5 * j * (j - 1) * log_r)
+    by_odds = (j * (1.0 - np.exp(log_a)) * terms).sum(axis=0)
+    by_decay = (0.5 * j * (j - 1) * log_r * terms).sum(axis=0)
+    assert curve(odds, decay, longest) == pytest.approx(1.0 + terms.sum(axis=0), rel=1e-12)
+    got = curve_gradient(odds, decay, longest)
+    assert got[0] == pytest.approx(1.0 + terms.sum(axis=0), rel=1e-12)
+    assert got[1] == pytest.approx(by_odds, rel=1e-10)
+    assert got[2] == pytest.approx(by_decay, rel=1e-10, abs=1e-12)
+
+
 def test_off_emits_one_token_per_step() -> None:
     assert curve(np.array([1.0]), np.array([-2.0]), np.array([0])) == pytest.approx(1.0)
 

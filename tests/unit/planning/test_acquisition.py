@@ -4,7 +4,7 @@ import pytest
 from spectune.perfmodel.evidence import Cell, Setting
 from spectune.perfmodel.fitting import Layout
 from spectune.perfmodel.posterior import Posterior
-from spectune.planning.acquisition import Candidate, expected_losses, worth_of
+from spectune.planning.acquisition import Candidate, chance_to_win, expected_losses, worth_of
 from spectune.planning.goals import Choice, Goal, cells_of, per_level, settled
 
 CHOICES = tuple(Choice(setting=Setting.chain(k)) for k in (1, 2))
@@ -36,6 +36,13 @@ def test_value_of_an_exact_measurement_is_the_normal_loss_integral() -> None:
     worth = worth_of(posterior, (GOAL,), CHOICES, launch(CHOICES[1]), KNOWN)
     assert worth.value == pytest.approx(0.01978, rel=0.06)
     assert worth.rate == pytest.approx(worth.value / 100)
+
+
+def test_the_chance_to_win_is_the_share_of_draws_won() -> None:
+    """P[X > 0] of X ~ N(−0.05, 0.1) is 1 − Phi(0.5) = 0.3085."""
+    posterior = known(0.05, 0.0, (0.0, 0.1), noise=0.01)
+    assert chance_to_win(posterior, GOAL, CHOICES, CHOICES[1]) == pytest.approx(0.3085, abs=0.02)
+    assert chance_to_win(posterior, GOAL, CHOICES[1:], CHOICES[1]) == 1.0
 
 
 def test_a_prediction_is_not_settled_on_before_it_is_measured() -> None:

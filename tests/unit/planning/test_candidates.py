@@ -1,5 +1,5 @@
 from spectune.perfmodel.evidence import Setting
-from spectune.planning.candidates import opening, spread
+from spectune.planning.candidates import far_end, opening, spread
 from spectune.planning.goals import Choice
 
 CHOICES = tuple(Choice(setting=Setting.chain(k)) for k in (0, 1, 2, 4, 8, 12))
@@ -17,9 +17,19 @@ def test_the_next_longest_follows_one_that_could_not_be_measured() -> None:
     assert opening(CHOICES, of(8), frozenset()) == of(4)[0]
 
 
-def test_the_shortest_draft_comes_second_and_then_value_decides() -> None:
-    assert opening(CHOICES, of(8), frozenset(of(8))) == of(1)[0]
-    assert opening(CHOICES, of(8, 1), frozenset(of(8, 1))) is None
+def test_once_a_draft_was_measured_value_decides() -> None:
+    assert opening(CHOICES, of(8), frozenset(of(8))) is None
+
+
+def test_the_shortest_draft_spans_the_others_with_the_first() -> None:
+    assert far_end(CHOICES, of(8), frozenset(of(8))) == of(1)[0]
+    assert far_end(CHOICES, of(8, 0), frozenset(of(8, 0))) == of(1)[0]
+
+
+def test_no_far_end_before_a_draft_was_measured_or_after_two_were() -> None:
+    assert far_end(CHOICES, of(8), frozenset()) is None
+    assert far_end(CHOICES, of(8, 4), frozenset(of(8, 4))) is None
+    assert far_end(of(0, 8), of(8), frozenset(of(8))) is None
 
 
 def test_off_is_no_opening() -> None:

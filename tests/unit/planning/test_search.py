@@ -59,6 +59,31 @@ def test_the_best_setting_of_every_level_is_found_in_fewer_launches_than_setting
     assert len(launched) <= 6
 
 
+def test_the_ends_come_first_where_there_are_several_goals() -> None:
+    launch = step(make_truth(1), (8,), Budget())
+    assert isinstance(launch, Launch)
+    assert launch.choice.setting.num_steps == 1
+    assert launch.why == "the shortest draft, so that the model spans all others"
+
+
+@pytest.mark.parametrize(("level", "expected"), [(1, (2, 3, 4)), (128, (1,))])
+def test_one_goal_gets_the_shortest_draft_second_only_where_it_may_be_the_answer(
+    level: int, expected: tuple[int, ...]
+) -> None:
+    """Verified tokens are dear: at one request acceptance decides, at many the tokens do."""
+    theta = make_truth(1)
+    theta[3] = -2.5  # log c
+    now = situation(theta, (8,))
+    alone = replace(
+        now,
+        evidence=make_evidence(theta, make_cells((8,), (level,)), noise=0.01),
+        goals=per_level((level,)),
+    )
+    launch = decide(alone, prior=DEFAULT_PRIOR, budget=Budget(), rng=np.random.default_rng(0))
+    assert isinstance(launch, Launch)
+    assert launch.choice.setting.num_steps in expected
+
+
 def test_the_budget_of_launches_is_kept() -> None:
     assert len(run(make_truth(1), Budget(tolerance=-1.0, max_launches=3))) == 3
 
