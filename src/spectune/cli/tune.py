@@ -133,7 +133,7 @@ def _keeping(prepared: PreparedStudy, store: SqliteStore, kept: Kept | None) -> 
     logs = log_folder(store, prepared.study.id)
     with kept.borrowed(prepared.study.id, logs, _downtime_left_s(prepared)) as launcher:
         host = kept.service.host
-        memory = reader_of(host, visible_gpus(prepared.command, {}))
+        memory = reader_of(host, visible_gpus(prepared.command, kept.environment))
         yield Keeping(launcher=launcher, is_local=host.is_local, is_shared=True, read_memory=memory)
 
 
