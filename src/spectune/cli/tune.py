@@ -1,7 +1,8 @@
 """`spectune tune`: finds the best setting; the study is kept whatever happens."""
 
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,7 @@ def run_tune(words: Sequence[str]) -> int:
 
 
 def _tune(options: TuneOptions, store: SqliteStore, kept: Kept | None) -> int:
-    prepared = resume_study(options, store) if options.resume else begin_study(options)
+    prepared = resume_study(options, store) if options.resume else begin_study(options, _started_with(kept))
     prepared = prepared if kept is None else kept.fit(prepared)
     if kept is not None:
         _downtime_left_s(prepared)
@@ -122,6 +123,13 @@ def _run(
     except TimeOver:
         sys.stderr.write(f"spectune: the agreed downtime is over; {go_on}")
         return store.history(prepared.study.id)
+
+
+def _started_with(kept: Kept | None) -> Mapping[str, str] | None:
+    """The environment that the servers get; None where they run on another machine."""
+    if kept is None:
+        return os.environ
+    return kept.environment if kept.service.host.is_local else None
 
 
 @contextmanager

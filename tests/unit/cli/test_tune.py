@@ -23,9 +23,11 @@ from spectune.launch.docker_service import DockerService
 from spectune.launch.host import Host
 from spectune.launch.local_host import LocalHost
 from spectune.launch.memory import MemoryReader, nothing_read
+from spectune.launch.nvml import Gpu
 from spectune.launch.systemd_service import SystemdService
 from spectune.launch.systemd_unit import Unit
-from spectune.launch.visible_gpus import Visible
+from spectune.launch.visible_gpus import Visible, is_visible
+from spectune.storage.sqlite_store import SqliteStore
 from spectune.testing.fake_docker import inspected
 from spectune.testing.study_values import make_completed, make_history, make_study
 from spectune.workloads.request_file import request_file_pool
@@ -136,3 +138,40 @@ def test_memory_is_read_of_the_gpus_that_a_kept_servers_own_environment_names(
         with tune._keeping(prepared, store, kept):
             pass
     assert seen == [None, ("2", "3")]
+
+
+class Elsewhere(LocalHost):
+    """Another machine."""
+
+    is_local = False
+
+
+def test_a_studys_record_names_this_machines_gpus_only_where_its_servers_run_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read_gpus(visible: Visible) -> tuple[Gpu, ...]:
+        gpus = [Gpu(index=i, name=f"G{i}", driver="1", free_bytes=1, total_bytes=1) for i in range(4)]
+        return tuple(gpu for gpu in gpus if is_visible(visible, gpu.index, ""))
+
+    monkeypatch.setattr("spectune.cli.machine.read_gpus", read_gpus)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    begun: list[PreparedStudy] = []
+
+    def plan_study(prepared: PreparedStudy) -> None:
+        begun.append(prepared)
+        raise ConfigError("far enough")
+
+    monkeypatch.setattr(tune, "plan_study", plan_study)
+    here = kept_unit(("CUDA_VISIBLE_DEVICES", "2,3"))
+    there = replace(here, service=SystemdService(Elsewhere(), here.unit.name))
+    options = replace(
+        parse_tune_options(["--unit", "llm", "--num-steps", "0,1"]), command=("spectune", "serve")
+    )
+    for kept in (None, here, there):
+        with pytest.raises(ConfigError, match="far enough"):
+            tune._tune(options, cast("SqliteStore", None), kept)
+    assert [prepared.study.environment.gpus for prepared in begun] == [
+        ("G0, driver 1",),
+        ("G2, driver 1", "G3, driver 1"),
+        (),
+    ]
