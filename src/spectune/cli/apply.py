@@ -53,7 +53,7 @@ def run_apply(words: Sequence[str]) -> int:
             return _apply(kept, change_back(kept.service), None, study)
         answers = answers_of(store.history(study))
         wanted = recommended_schedule(answers) if found.schedule else recommended(answers)
-        started = wanted.started(kept.adapter, kept.unit.command, credential_path(kept.service))
+        started = wanted.started(kept.adapter, kept.unit.command, credential_path(kept.unit))
         change = change_to(kept.service, kept.unit.exec_line_for(started.command), started.file_text)
         return _apply(kept, change, _Goal(wanted=wanted, adapter=_knowing(kept.adapter, started)), study)
 
