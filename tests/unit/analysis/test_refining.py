@@ -96,6 +96,12 @@ def test_a_break_even_without_a_change_of_the_winner_is_narrowed_too() -> None:
     assert (gap.first, gap.second, gap.low, gap.high) == (EAGLE_3, OFF, 1, 8)
 
 
+def test_a_dip_below_off_under_a_lead_at_the_highest_level_is_no_break_even_to_narrow() -> None:
+    """Off wins at 4 by the tie rule: between 4 and 16 speculation falls behind, but only for a while."""
+    found = gaps({0: {1: 100, 4: 1000, 16: 1000, 32: 1000}, 3: {1: 130, 4: 1005, 16: 980, 32: 1050}}, {})
+    assert [(gap.low, gap.high) for gap in found] == [(1, 4), (16, 32)]
+
+
 def test_the_changes_of_the_recommended_setting_come_first() -> None:
     speeds: SpeedTable = {
         0: {1: 100, 8: 400, 32: 1500},
