@@ -48,7 +48,7 @@ def whys_wide(
 
 def _why_wide(history: StudyHistory) -> str:
     proof = history.study.proof
-    if not proof.refine or not proof.rounds:
+    if not proof.refine or not proof.launched_rounds:
         return "levels in between were not asked for (--refine, --confirm)"
     if not history.finished:
         return "the study was interrupted"

@@ -53,7 +53,7 @@ class StagedPlanner:
         found = self.search.next(study, replace(history, outcomes=searched))
         if isinstance(found, Propose):
             return found
-        if study.proof.rounds == 0 and not study.proof.has_schedule and not study.proof.has_equal_limits:
+        if study.proof.launched_rounds == 0 and not study.proof.has_equal_limits:
             return found
         wanted = next(self._missing(study, history), None)
         if wanted is None:
@@ -72,7 +72,7 @@ class StagedPlanner:
         found = self.look(history)
         finalists = finalists_of(found, study.proof)
         wanted: list[Trial] = []
-        for number in range(_rounds(study.proof)):
+        for number in range(study.proof.launched_rounds):
             order = finalists if number % 2 == 0 else finalists[::-1]
             wanted += [_confirm(study, config, found) for config in order]
         wanted += self._equal_limits(study, history, found)
@@ -122,7 +122,7 @@ def finalists_of(found: Shortlist, proof: ProofRule) -> tuple[SpecConfig, ...]:
     """
     if found.recommended is None:
         return ()
-    most = FINALISTS_OF_ONE_ROUND if _rounds(proof) <= 1 else MOST_FINALISTS
+    most = FINALISTS_OF_ONE_ROUND if proof.launched_rounds <= 1 else MOST_FINALISTS
     return (found.recommended, *found.rivals)[:most]
 
 
@@ -165,12 +165,7 @@ def _schedules(study: Study, found: Shortlist) -> list[Trial]:
     if found.schedule is None or found.schedule_config is None:
         return []
     trial = _trial(found.schedule_config, "schedule", (*_fresh(study, set()), *_ramp(study)))
-    return [replace(trial, schedule=found.schedule)] * _rounds(study.proof)
-
-
-def _rounds(proof: ProofRule) -> int:
-    """Rounds asked for; a schedule needs one, so that there is something to set it against."""
-    return max(proof.rounds, 1) if proof.has_schedule else proof.rounds
+    return [replace(trial, schedule=found.schedule)] * study.proof.launched_rounds
 
 
 def _fresh(study: Study, between: set[int]) -> tuple[PlannedCell, ...]:

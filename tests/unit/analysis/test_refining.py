@@ -122,6 +122,7 @@ def test_the_changes_of_the_recommended_setting_come_first() -> None:
         (PROOF, "", "the study was interrupted"),
         (replace(PROOF, refine=0), "done", "levels in between were not asked for (--refine, --confirm)"),
         (replace(PROOF, rounds=0), "done", "levels in between were not asked for (--refine, --confirm)"),
+        (replace(PROOF, rounds=0, has_schedule=True), "", "the study was interrupted"),
     ],
 )
 def test_a_change_that_stays_wide_says_why(proof: ProofRule, finished: str, why: str) -> None:

@@ -237,6 +237,13 @@ def test_a_schedule_needs_a_finalist_to_be_set_against() -> None:
     assert named(trials) == []
 
 
+def test_a_schedule_without_rounds_has_one_with_its_levels_in_between() -> None:
+    proof = ProofRule(refine=1, has_schedule=True)
+    assert (proof.launched_rounds, proof.most_refining, ProofRule(refine=1).most_refining) == (1, 3, 0)
+    trials, _ = Engine(narrow_after=99).run(proof)
+    assert [trial.role for trial in trials[3:]] == ["confirm"] * 3 + ["refine"] * 3 + ["schedule"]
+
+
 def test_nothing_to_recommend_means_nothing_to_prove() -> None:
     nothing = Shortlist(recommended=None, rivals=(), gaps=(), schedule=None)
     trials, _ = Engine(found=nothing).run(FULL)
