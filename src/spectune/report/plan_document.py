@@ -65,7 +65,9 @@ class StudyPlan:
         if not self.num_searched:
             return 0
         proof = self.study.proof
-        finalists = min(MOST_FINALISTS if proof.launched_rounds > 1 else FINALISTS_OF_ONE_ROUND, self.num_searched)
+        finalists = min(
+            MOST_FINALISTS if proof.launched_rounds > 1 else FINALISTS_OF_ONE_ROUND, self.num_searched
+        )
         proving = proof.launched_rounds * (finalists + proof.has_schedule) + proof.has_equal_limits
         proving += proof.most_refining if len(self.study.concurrency) > 1 and finalists > 1 else 0
         return self._within_limit(self.num_searched + proving)
