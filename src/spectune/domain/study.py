@@ -123,6 +123,8 @@ class ProofRule:
 
 
 NO_PROOF = ProofRule()
+NOT_LAUNCHED_AGAIN = "was not launched again"
+NOT_LAUNCHED_BETWEEN = "was not launched for the levels in between"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,3 +189,8 @@ class StudyHistory:
     wall_s: float
     launches: int = 0
     unfinished: tuple[UnfinishedTrial, ...] = ()
+
+    @property
+    def was_short_of_refining(self) -> bool:
+        """Whether a limit kept the planner from launching for levels in between, by what it said."""
+        return any(said in self.finished for said in (NOT_LAUNCHED_AGAIN, NOT_LAUNCHED_BETWEEN))

@@ -23,7 +23,7 @@ from statistics import fmean
 
 from spectune.domain.shortlist import Shortlist
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.domain.study import ProofRule, Study, StudyHistory
+from spectune.domain.study import NOT_LAUNCHED_AGAIN, NOT_LAUNCHED_BETWEEN, ProofRule, Study, StudyHistory
 from spectune.domain.trial import Completed, PlannedCell, Role, Trial, TrialId, TrialOutcome
 from spectune.planning.costs import downtime_s, num_launches
 from spectune.planning.planner import Planner, Propose, Stop
@@ -120,11 +120,11 @@ class StagedPlanner:
 
 def _left_out(trial: Trial) -> str:
     if trial.role == "confirm":
-        return f"{trial.label} was not launched again"
+        return f"{trial.label} {NOT_LAUNCHED_AGAIN}"
     if trial.role != "refine":
         return f"{trial.label} was not launched"
     levels = " and ".join(str(cell.concurrency) for cell in trial.cells)
-    return f"{trial.label} was not launched for the levels in between ({levels})"
+    return f"{trial.label} {NOT_LAUNCHED_BETWEEN} ({levels})"
 
 
 def finalists_of(found: Shortlist, proof: ProofRule) -> tuple[SpecConfig, ...]:

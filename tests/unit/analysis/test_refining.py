@@ -32,6 +32,7 @@ def answered(found: StudyHistory) -> StudyAnswers:
     return answer(found, lambda _config: ())
 
 
+UNMEASURED = "the settings that meet there were not both measured in between"
 TWO: SpeedTable = {0: {4: 1000, 32: 1600}, 3: {4: 1250, 32: 1200}}
 
 
@@ -118,7 +119,10 @@ def test_the_changes_of_the_recommended_setting_come_first() -> None:
 @pytest.mark.parametrize(
     ("proof", "finished", "why"),
     [
-        (PROOF, "done", "the budget ended"),
+        (PROOF, "done; off was not launched again: 4 launches were allowed and made", "the budget ended"),
+        (PROOF, "done; off was not launched for the levels in between (9): about 15 s", "the budget ended"),
+        (PROOF, "done; schedule 1-:2 was not launched: 9 launches were allowed and made", UNMEASURED),
+        (PROOF, "done", UNMEASURED),
         (PROOF, "", "the study was interrupted"),
         (replace(PROOF, refine=0), "done", "levels in between were not asked for (--refine, --confirm)"),
         (replace(PROOF, rounds=0), "done", "levels in between were not asked for (--refine, --confirm)"),
@@ -130,6 +134,12 @@ def test_a_change_that_stays_wide_says_why(proof: ProofRule, finished: str, why:
     found = replace(found, study=replace(found.study, proof=proof))
     assert answered(found).why_wide((4, 32)) == why
     assert answered(found).why_wide((1, 2)) == ""
+
+
+def test_a_limit_that_was_not_reached_is_not_why_a_change_stays_wide() -> None:
+    found = history(TWO, {0: {12: 1100}}, finished="done")
+    assert found.study.budget_s is not None
+    assert answered(found).why_wide((4, 32)) == "levels in between were measured and did not tell"
 
 
 def test_launches_for_it_that_were_not_enough_are_counted() -> None:
