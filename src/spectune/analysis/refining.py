@@ -57,8 +57,11 @@ def _why_wide(history: StudyHistory, low: int, high: int) -> str:
         return "a launch for the levels in between failed"
     if len(refining) >= proof.most_refining:
         return f"{len(refining)} launches for levels in between did not do it"
-    if history.was_short_of_refining:
-        return "the budget ended"
+    return "the budget ended" if history.was_short_of_refining else _why_untold(history, low, high)
+
+
+def _why_untold(history: StudyHistory, low: int, high: int) -> str:
+    """Why no launch was left to make, though the change is wide."""
     measured = {level.concurrency for outcome in _completed(history) for level in outcome.levels}
     if any(low < level < high for level in measured):
         return "levels in between were measured and did not tell"
