@@ -31,7 +31,7 @@ from spectune.analysis.answer_texts import (
     formats_of,
 )
 from spectune.analysis.launches import OFF_ARM, Arm, MeasuredLevel
-from spectune.analysis.tool_answers import count_calls
+from spectune.analysis.tool_answers import alike_kept, count_calls
 from spectune.domain.measurement import RequestRecord
 from spectune.domain.study import NO_PROOF, StudyHistory
 
@@ -212,10 +212,10 @@ def _judge(
             continue
         level, wanted = cell.measurement.concurrency, formats.get(_key(cell), NO_FORMATS)
         ours, offs = _greedy(cell, formats), _greedy(base[_key(cell)], formats)
+        counts += _Counts.of(*alike_kept(ours, offs, wanted.tools), wanted)
         found = compare_answers(level, offs, ours)
         total += found
         near += found if level <= floor[1] else Comparison()
-        counts += _Counts.of(ours, offs, wanted)
     judged = near if near.tokens >= ENOUGH_TOKENS else total
     verdict = _verdict(total, judged, floor[0])
     if verdict in {"exact", "within the noise floor"} and counts.is_worse:
