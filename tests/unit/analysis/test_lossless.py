@@ -166,6 +166,26 @@ def test_calls_of_tools_that_do_not_fit_differ_though_off_wanders() -> None:
     assert "45 of 60 tool calls fit the tools offered, 60 of 60 with off" in lossless_text(found)
 
 
+def test_calls_within_one_answer_are_not_independent_faults() -> None:
+    good, bad = (ToolCall(name="add", arguments=text) for text in ('{"a": 1}', '{"b": 2}'))
+    off = _with_calls(make_completed(1, 0, ONE), ('{"a": 1}',) * 60)
+    again = _with_calls(make_confirmed(3, 0, {}, ONE), ('{"a": 1}',) * 59 + ('{"a": 2}',))
+    eagle = _with_calls(make_completed(2, 2, ONE), ('{"a": 1}',) * 60)
+    (level,) = eagle.levels
+    records = (*level.records[:59], replace(level.records[59], tool_calls=(good, *(bad,) * 8)))
+    eagle = replace(eagle, levels=(replace(level, records=records),))
+    (arm,) = (found := check(_offering_tools(off, again, eagle))).arms
+    assert (arm.calls, arm.valid) == ((60, 68), (59, 60))
+    assert found.verdict == "within the noise floor"
+
+
+def test_offs_calls_are_counted_once_however_many_arms_are_beside_them() -> None:
+    off, *arms = (_with_calls(make_completed(1 + k, k, ONE), ('{"a": 1}',) * 60) for k in range(4))
+    found = check(_offering_tools(off, *arms))
+    assert (len(found.arms), found.calls_off) == (3, (60, 60))
+    assert "180 of 180 tool calls fit the tools offered, 60 of 60 with off" in lossless_text(found)
+
+
 def test_answers_of_an_older_store_without_calls_do_not_differ_from_new_ones_with_calls() -> None:
     """Off was measured by a version that kept no calls, then the study was resumed."""
     off, again = (
