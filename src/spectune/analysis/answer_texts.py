@@ -1,6 +1,7 @@
 """Two answers to the same request side by side: where they part, and whether they are what was asked for.
 
-An answer is its text and the calls of tools it makes, name and arguments, in order.
+An answer is its text and the calls of tools it makes, name and arguments, in order. Studies of older versions
+kept no calls (`tool_calls` is None): beside such an answer only texts are compared.
 """
 
 import json
@@ -81,13 +82,19 @@ def compare_answers(
 
 
 def _compare(concurrency: int, base: RequestRecord, other: RequestRecord) -> Comparison:
-    tokens, text, other_text = base.output_tokens or 0, answer_text(base), answer_text(other)
+    tokens, (text, other_text) = base.output_tokens or 0, _texts(base, other)
     if text == other_text:
         return Comparison(answers=1, tokens=tokens, agreeing=tokens)
     character = _common_length(text, other_text)
     token = min(tokens * character // max(len(text), 1), max(tokens - 1, 0))
     place = Divergence(concurrency=concurrency, index=base.index, character=character, token=token)
     return Comparison(answers=1, tokens=tokens, agreeing=token, differing=1, first=place)
+
+
+def _texts(base: RequestRecord, other: RequestRecord) -> tuple[str, str]:
+    if base.tool_calls is None or other.tool_calls is None:
+        return base.output_text, other.output_text
+    return answer_text(base), answer_text(other)
 
 
 def answer_text(record: RequestRecord) -> str:

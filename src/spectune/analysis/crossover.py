@@ -51,7 +51,8 @@ class BreakEven:
     """Where the best speculation stops beating off.
 
     Attributes:
-        concurrency: highest level at which it still does, and the next; None where there is no such place.
+        concurrency: highest level at which it still does, and the next; None where there is no such place,
+            or where it is faster at the highest level all the same.
         why: why there is none, "" where there is one.
         uncertain: levels at which the noise does not tell the best speculation from off.
         config: the best speculation at the lower of the two; None without them.
@@ -92,22 +93,35 @@ def find_break_even(levels: Collection[int], fits: Fits) -> BreakEven:
     if not leads:
         return BreakEven(concurrency=None, why="off and speculation were not measured at a common level")
     uncertain = tuple(level for level, (_, lead) in leads.items() if not lead.is_decided)
-    for low, high in reversed(list(pairwise(leads))):
+    for low, high in reversed(list(pairwise(leads))) if _off_leads_above(leads) else ():
         if leads[low][1].ratio > 1 >= leads[high][1].ratio:
             return BreakEven(concurrency=(low, high), why="", uncertain=uncertain, config=leads[low][0])
     why = _no_break_even({level: lead for level, (_, lead) in leads.items()})
     return BreakEven(concurrency=None, why=why, uncertain=uncertain)
 
 
+def _off_leads_above(leads: Mapping[int, tuple[SpecConfig, SpeedDifference]]) -> bool:
+    return leads[max(leads)][1].ratio <= 1
+
+
 def _no_break_even(leads: Mapping[int, SpeedDifference]) -> str:
+    """Where speculation is faster, of levels whose highest it leads or none of which it does."""
     levels = list(leads)
-    span = f"from {levels[0]} to {levels[-1]}" if len(levels) > 1 else f"at {levels[0]}"
-    if leads[levels[0]].ratio > 1:
-        return f"speculation is faster than off {span}"
-    first = next((level for level, lead in leads.items() if lead.ratio > 1), None)
+    first = next((level for level in levels if leads[level].ratio > 1), None)
     if first is None:
-        return f"speculation is nowhere faster than off {span}"
+        return f"speculation is nowhere faster than off {_span(levels)}"
+    behind = [level for level in levels if level > first and leads[level].ratio <= 1]
+    if behind:
+        again = _span([level for level in levels if level > behind[-1]])
+        places = " and ".join(str(level) for level in behind)
+        return f"speculation is no faster than off at {places} and is faster again {again}"
+    if first == levels[0]:
+        return f"speculation is faster than off {_span(levels)}"
     return f"speculation is faster than off only from {first} on"
+
+
+def _span(levels: list[int]) -> str:
+    return f"from {levels[0]} to {levels[-1]}" if len(levels) > 1 else f"at {levels[0]}"
 
 
 def _lead_over_off(fit: LevelFit) -> tuple[SpecConfig, SpeedDifference] | None:

@@ -12,6 +12,9 @@ an answer parts:
 
 Levels above those the floor was measured at batch more; where the others have tokens enough to show one
 fault in a thousand, they alone are judged. Sampled answers are not compared.
+
+Answers that are what was asked for are counted beside off's by the same test, answer by answer: calls within
+one answer are not independent, so they are shown and not judged.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +34,7 @@ from spectune.analysis.answer_texts import (
     formats_of,
 )
 from spectune.analysis.launches import OFF_ARM, Arm, MeasuredLevel
-from spectune.analysis.tool_answers import count_calls
+from spectune.analysis.tool_answers import alike_kept, count_calls
 from spectune.domain.measurement import RequestRecord
 from spectune.domain.study import NO_PROOF, StudyHistory
 
@@ -74,12 +77,14 @@ class Lossless:
     Attributes:
         floor: off against off; without answers where off was measured once.
         arms: every speculating arm.
+        calls_off: as in ArmLossless, of off's answers that any arm's were held against, each once.
         verdict: the worst of theirs.
         why: why nothing was checked, "" otherwise.
     """
 
     floor: Comparison
     arms: tuple[ArmLossless, ...]
+    calls_off: tuple[int, int]
     verdict: LosslessVerdict
     why: str
 
@@ -127,11 +132,17 @@ def check_lossless(history: StudyHistory, cells: Iterable[MeasuredLevel]) -> Los
     if not judged:
         return _unchecked("no speculation was measured")
     verdict = min((one.verdict for one in judged), key=_ORDER.index)
-    return Lossless(floor=floor, arms=judged, verdict=verdict, why=_reason(verdict, judged, floor))
+    return Lossless(
+        floor=floor,
+        arms=judged,
+        calls_off=_calls_once(greedy, off, formats),
+        verdict=verdict,
+        why=_reason(verdict, judged, floor),
+    )
 
 
 def _unchecked(why: str) -> Lossless:
-    return Lossless(floor=Comparison(), arms=(), verdict="not checked", why=why)
+    return Lossless(floor=Comparison(), arms=(), calls_off=(0, 0), verdict="not checked", why=why)
 
 
 def _reason(verdict: LosslessVerdict, judged: tuple[ArmLossless, ...], floor: Comparison) -> str:
@@ -194,8 +205,8 @@ class _Counts:
 
     @property
     def is_worse(self) -> bool:
-        """Whether what was asked for is kept less often than by off, by more than chance."""
-        return _breaks_formats(self.valid, self.valid_off) or _breaks_formats(self.calls, self.calls_off)
+        """Whether answers are what was asked for less often than off's, by more than chance."""
+        return _breaks_formats(self.valid, self.valid_off)
 
 
 def _judge(
@@ -204,7 +215,7 @@ def _judge(
     formats: Mapping[CellKey, Formats],
     floor: tuple[Comparison, int],
 ) -> ArmLossless:
-    base = {_key(cell): cell for cell in reversed(off)}
+    base = _first(off)
     total = near = Comparison()
     counts = _Counts()
     for cell in own:
@@ -212,10 +223,10 @@ def _judge(
             continue
         level, wanted = cell.measurement.concurrency, formats.get(_key(cell), NO_FORMATS)
         ours, offs = _greedy(cell, formats), _greedy(base[_key(cell)], formats)
+        counts += _Counts.of(*alike_kept(ours, offs, wanted.tools), wanted)
         found = compare_answers(level, offs, ours)
         total += found
         near += found if level <= floor[1] else Comparison()
-        counts += _Counts.of(ours, offs, wanted)
     judged = near if near.tokens >= ENOUGH_TOKENS else total
     verdict = _verdict(total, judged, floor[0])
     if verdict in {"exact", "within the noise floor"} and counts.is_worse:
@@ -229,6 +240,24 @@ def _judge(
         calls_off=counts.calls_off,
         verdict=verdict,
     )
+
+
+def _first(off: list[MeasuredLevel]) -> dict[CellKey, MeasuredLevel]:
+    """The launch of off that others are held against, by cell."""
+    return {_key(cell): cell for cell in reversed(off)}
+
+
+def _calls_once(
+    cells: list[MeasuredLevel], off: list[MeasuredLevel], formats: Mapping[CellKey, Formats]
+) -> tuple[int, int]:
+    """Off's valid calls and calls in all, of answers that some arm's were held against."""
+    total = (0, 0)
+    for key, cell in _first(off).items():
+        wanted, offs = formats.get(key, NO_FORMATS).tools, _greedy(cell, formats)
+        others = [one for one in cells if _key(one) == key and not one.arm.config.is_off]
+        kept = {one.index for other in others for one in alike_kept(_greedy(other, formats), offs, wanted)[1]}
+        total = _sum(total, count_calls([one for one in offs if one.index in kept], wanted))
+    return total
 
 
 def _verdict(total: Comparison, judged: Comparison, floor: Comparison) -> LosslessVerdict:

@@ -16,7 +16,7 @@ from spectune.analysis.level_guess import Guess
 from spectune.analysis.winners import Fits
 from spectune.domain.shortlist import NARROW, Gap, WantedLevel, is_narrow
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.domain.study import Study, StudyHistory
+from spectune.domain.study import StudyHistory
 from spectune.domain.trial import Completed
 
 _NEAR = 0.03  # as far behind the best a guess may see a setting that is measured all the same
@@ -43,12 +43,12 @@ def whys_wide(
     """Why each change that is still wide was not narrowed further, by its ends."""
     ends = [(change.low, change.high) for change in crossovers]
     ends += [] if break_even.concurrency is None else [break_even.concurrency]
-    return {one: _why_wide(history) for one in ends if not is_narrow(*one)}
+    return {one: _why_wide(history, *one) for one in ends if not is_narrow(*one)}
 
 
-def _why_wide(history: StudyHistory) -> str:
+def _why_wide(history: StudyHistory, low: int, high: int) -> str:
     proof = history.study.proof
-    if not proof.refine or not proof.rounds:
+    if not proof.refine or not proof.launched_rounds:
         return "levels in between were not asked for (--refine, --confirm)"
     if not history.finished:
         return "the study was interrupted"
@@ -57,14 +57,19 @@ def _why_wide(history: StudyHistory) -> str:
         return "a launch for the levels in between failed"
     if len(refining) >= proof.most_refining:
         return f"{len(refining)} launches for levels in between did not do it"
-    if _has_limit(history.study):
-        return "the budget ended"
+    return "the budget ended" if history.was_short_of_refining else _why_untold(history, low, high)
+
+
+def _why_untold(history: StudyHistory, low: int, high: int) -> str:
+    """Why no launch was left to make, though the change is wide."""
+    measured = {level.concurrency for outcome in _completed(history) for level in outcome.levels}
+    if any(low < level < high for level in measured):
+        return "levels in between were measured and did not tell"
     return "the settings that meet there were not both measured in between"
 
 
-def _has_limit(study: Study) -> bool:
-    rule = study.search
-    return any(limit is not None for limit in (study.budget_s, rule.max_launches, rule.max_downtime_s))
+def _completed(history: StudyHistory) -> Iterator[Completed]:
+    return (outcome for outcome in history.outcomes if isinstance(outcome, Completed))
 
 
 def _with_levels(history: StudyHistory, guess: Guess, gap: Gap) -> Gap:

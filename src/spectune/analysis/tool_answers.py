@@ -5,7 +5,7 @@ the function's schema requires is among them. Types of values are not checked.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from spectune.domain.measurement import RequestRecord, ToolCall
 
@@ -38,6 +38,19 @@ def count_calls(records: Iterable[RequestRecord], offered: Mapping[int, Offered]
         for call in record.tool_calls or ()
     ]
     return sum(checks), len(checks)
+
+
+def alike_kept(
+    ours: Sequence[RequestRecord], offs: Sequence[RequestRecord], offered: Mapping[int, Offered]
+) -> tuple[list[RequestRecord], list[RequestRecord]]:
+    """Both sides without the answers to offered tools whose calls were kept on one side only.
+
+    Studies of older versions kept no calls; one that was resumed has both kinds.
+    """
+    is_kept = [{record.index: record.tool_calls is not None for record in side} for side in (ours, offs)]
+    unlike = {index for index in offered if is_kept[0].get(index) is not is_kept[1].get(index)}
+    both = unlike & set(is_kept[0]) & set(is_kept[1])
+    return [one for one in ours if one.index not in both], [one for one in offs if one.index not in both]
 
 
 def ends_in_calls(record: RequestRecord, offered: Offered) -> bool:

@@ -51,7 +51,7 @@ def sized_launches(study: Study) -> int:
 
 def search_share(study: Study) -> float:
     """Share of the prompts that the search may use: the finalists are launched again on others."""
-    return _SEARCH_PROMPTS if study.proof.rounds or study.proof.has_schedule else 1.0
+    return _SEARCH_PROMPTS if study.proof.launched_rounds else 1.0
 
 
 def fewest(study: Study) -> int:
@@ -68,9 +68,8 @@ def _searched(study: Study) -> int:
 
 def _confirming(study: Study) -> int:
     """Launches after the search: the finalists again, and a schedule beside them, which needs a round."""
-    proof = study.proof
-    rounds = max(proof.rounds, 1) if proof.has_schedule else proof.rounds
-    return (min(study.space.num_settings, FINALISTS_OF_ONE_ROUND) + proof.has_schedule) * rounds
+    finalists = min(study.space.num_settings, FINALISTS_OF_ONE_ROUND)
+    return (finalists + study.proof.has_schedule) * study.proof.launched_rounds
 
 
 def _confirming_share(study: Study) -> int:

@@ -92,7 +92,8 @@ class ProofRule:
     """What is measured once the search has stopped, before anything is called recommended.
 
     Attributes:
-        rounds: fresh launches of each finalist on fresh prompts; 0: the search's measurements stand alone.
+        rounds: fresh launches of each finalist on fresh prompts that were asked for; 0: the search's
+            measurements stand alone, unless there is a schedule (`launched_rounds`).
         refine: levels that a launch measures beside its own, within wide changes of the best setting;
             launches for nothing else follow while the budget allows them.
         has_schedule: whether a schedule of steps by batch size is started and measured.
@@ -111,12 +112,19 @@ class ProofRule:
     slo: tuple[tuple[str, float], ...] = ()
 
     @property
+    def launched_rounds(self) -> int:
+        """Rounds asked for; a schedule needs one, so that there is something to set it against."""
+        return max(self.rounds, 1) if self.has_schedule else self.rounds
+
+    @property
     def most_refining(self) -> int:
         """Launches at most that are made only for levels within wide changes."""
-        return _REFINING_PER_ROUND * self.rounds if self.refine else 0
+        return _REFINING_PER_ROUND * self.launched_rounds if self.refine else 0
 
 
 NO_PROOF = ProofRule()
+NOT_LAUNCHED_AGAIN = "was not launched again"
+NOT_LAUNCHED_BETWEEN = "was not launched for the levels in between"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,3 +189,8 @@ class StudyHistory:
     wall_s: float
     launches: int = 0
     unfinished: tuple[UnfinishedTrial, ...] = ()
+
+    @property
+    def was_short_of_refining(self) -> bool:
+        """Whether a limit kept the planner from launching for levels in between, by what it said."""
+        return any(said in self.finished for said in (NOT_LAUNCHED_AGAIN, NOT_LAUNCHED_BETWEEN))

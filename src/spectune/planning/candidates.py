@@ -24,14 +24,16 @@ def opening(
 def far_end(
     choices: Sequence[Choice], launched: Sequence[Choice], measured: frozenset[Choice]
 ) -> Choice | None:
-    """The shortest draft, where one draft was measured and a longer one at that; None otherwise.
+    """The shortest draft, where one draft was measured and it is longer; None otherwise.
 
     The two ends tell drafting from verification cost, which neighbours cannot.
     """
     chains = _chains(choices)
     waiting = [c for c in chains if c not in launched]
-    has_one = sum(c in measured for c in chains) == 1
-    return waiting[0] if waiting and has_one else None
+    done = [c for c in chains if c in measured]
+    if not waiting or len(done) != 1 or _depth(waiting[0]) > _depth(done[0]):
+        return None
+    return waiting[0]
 
 
 def _chains(choices: Sequence[Choice]) -> list[Choice]:

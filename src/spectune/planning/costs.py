@@ -11,7 +11,7 @@ def num_launches(outcomes: Iterable[TrialOutcome]) -> int:
 
 
 def downtime_s(outcomes: Iterable[TrialOutcome]) -> float:
-    """Seconds of launching and measuring; a launch that never got ready has none on record."""
+    """Seconds of launching and measuring; older versions recorded none of a launch that never got ready."""
     return sum(
         (outcome.launch_s or 0.0) + sum(level.wall_s for level in outcome.levels)
         for outcome in outcomes

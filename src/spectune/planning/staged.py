@@ -11,23 +11,26 @@ not favour one of them. Each round measures
 - where a schedule will be measured, the load that goes up and down.
 
 What is wide after that is measured by launches of its own, a few levels at a time, until it is narrow, the
-budget ends or they are too many.
+budget ends or they are too many. They and off at equal limits leave the schedule its launches, and are left
+out where they do not fit: what else is wanted is still tried.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from statistics import fmean
 
 from spectune.domain.shortlist import Shortlist
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.domain.study import ProofRule, Study, StudyHistory
+from spectune.domain.study import NOT_LAUNCHED_AGAIN, NOT_LAUNCHED_BETWEEN, ProofRule, Study, StudyHistory
 from spectune.domain.trial import Completed, PlannedCell, Role, Trial, TrialId, TrialOutcome
 from spectune.planning.costs import downtime_s, num_launches
 from spectune.planning.planner import Planner, Propose, Stop
 from spectune.planning.stopping import Budget
 
 FINALISTS_OF_ONE_ROUND, MOST_FINALISTS = 3, 4
+_EXTRA: frozenset[Role] = frozenset({"baseline", "refine"})  # off at equal limits, levels in between
 _PLACEHOLDER = TrialId(1)  # until the trial is proposed
 
 
@@ -39,7 +42,7 @@ class StagedPlanner:
         search: chooses settings; sees the search's own trials only.
         look: the finalists as far as a history tells them.
         limit_flags: the engine's flags for so many running requests, as a lever; "" where it has none.
-        budget: limits of the whole study; `min_launches` counts those after the search.
+        budget: limits of the whole study; `min_launches` counts the finalists' and the schedule's launches.
     """
 
     search: Planner
@@ -53,33 +56,34 @@ class StagedPlanner:
         found = self.search.next(study, replace(history, outcomes=searched))
         if isinstance(found, Propose):
             return found
-        if study.proof.rounds == 0 and not study.proof.has_schedule and not study.proof.has_equal_limits:
+        if study.proof.launched_rounds == 0 and not study.proof.has_equal_limits:
             return found
-        wanted = next(self._missing(study, history), None)
-        if wanted is None:
-            return found
-        shortage = self._shortage(wanted, history)
-        if shortage:
-            return Stop(reason=f"{found.reason}; {_left_out(wanted)}: {shortage}")
-        return Propose(trial=replace(wanted, id=_next_id(history)))
+        shortlisted = self.look(history)
+        schedules = _missing_schedules(study, history.outcomes, shortlisted)
+        left_out: dict[Role, str] = {}
+        for wanted in chain(self._missing(study, history, shortlisted), schedules):
+            shortage = self._shortage(wanted, history, schedules if wanted.role in _EXTRA else [])
+            if not shortage:
+                return Propose(trial=replace(wanted, id=_next_id(history)))
+            left_out.setdefault(wanted.role, f"{_left_out(wanted)}: {shortage}")
+            if wanted.role not in _EXTRA:
+                break
+        return Stop(reason="; ".join([found.reason, *left_out.values()]))
 
     def candidates(self, study: Study) -> tuple[Trial, ...]:
         """Every trial the search might propose."""
         return self.search.candidates(study)
 
-    def _missing(self, study: Study, history: StudyHistory) -> Iterator[Trial]:
-        """What is still to be launched, most important first."""
-        found = self.look(history)
+    def _missing(self, study: Study, history: StudyHistory, found: Shortlist) -> Iterator[Trial]:
+        """What is still to be launched, most important first, schedules aside."""
         finalists = finalists_of(found, study.proof)
         wanted: list[Trial] = []
-        for number in range(_rounds(study.proof)):
+        for number in range(study.proof.launched_rounds):
             order = finalists if number % 2 == 0 else finalists[::-1]
             wanted += [_confirm(study, config, found) for config in order]
         wanted += self._equal_limits(study, history, found)
         yield from _not_launched(wanted, history.outcomes)
         yield from _refining(study, history.outcomes, found)
-        if study.proof.has_schedule and finalists:
-            yield from _not_launched(_schedules(study, found), history.outcomes)
 
     def _equal_limits(self, study: Study, history: StudyHistory, found: Shortlist) -> list[Trial]:
         """Off at the running requests that the recommended setting leaves, where some level asks for more."""
@@ -92,27 +96,35 @@ class StagedPlanner:
         lever = self.limit_flags(limit)
         return [_trial(OFF, "baseline", (), lever=lever)] if lever else []
 
-    def _shortage(self, trial: Trial, history: StudyHistory) -> str:
-        """Which limit the trial would break, or ""."""
+    def _shortage(self, trial: Trial, history: StudyHistory, later: Sequence[Trial]) -> str:
+        """Which limit the trial would break, with what is kept for later ones; or ""."""
         if history.launches >= self.budget.max_launches:
             return f"{history.launches} launches were allowed and made"
-        spent_s, cost_s = downtime_s(history.outcomes), _expected_s(trial, history)
-        proven = num_launches(o for o in history.outcomes if not o.trial.is_of_search)
-        if proven >= self.budget.min_launches and spent_s + cost_s > self.budget.max_downtime_s:
-            return (
-                f"about {cost_s:.0f} s would go beyond the {self.budget.max_downtime_s:.0f} s allowed, "
-                f"{spent_s:.0f} s are spent"
-            )
-        return ""
+        if history.launches + len(later) >= self.budget.max_launches:
+            return f"the schedule needs what is left of the {self.budget.max_launches:.0f} launches allowed"
+        proving = [outcome for outcome in history.outcomes if not outcome.trial.is_of_search]
+        if trial.role not in _EXTRA:
+            proving = [outcome for outcome in proving if outcome.trial.role not in _EXTRA]
+        if num_launches(proving) + len(later) < self.budget.min_launches:
+            return ""
+        spent_s = downtime_s(history.outcomes)
+        cost_s, later_s = _expected_s(trial, history), sum(_expected_s(one, history) for one in later)
+        if spent_s + cost_s + later_s <= self.budget.max_downtime_s:
+            return ""
+        kept = f" and {later_s:.0f} s for the schedule" if later else ""
+        return (
+            f"about {cost_s:.0f} s{kept} would go beyond the {self.budget.max_downtime_s:.0f} s allowed, "
+            f"{spent_s:.0f} s are spent"
+        )
 
 
 def _left_out(trial: Trial) -> str:
-    if trial.role == "schedule":
-        return f"{trial.label} was not launched"
+    if trial.role == "confirm":
+        return f"{trial.label} {NOT_LAUNCHED_AGAIN}"
     if trial.role != "refine":
-        return f"{trial.label} was not launched again"
+        return f"{trial.label} was not launched"
     levels = " and ".join(str(cell.concurrency) for cell in trial.cells)
-    return f"{trial.label} was not launched for the levels in between ({levels})"
+    return f"{trial.label} {NOT_LAUNCHED_BETWEEN} ({levels})"
 
 
 def finalists_of(found: Shortlist, proof: ProofRule) -> tuple[SpecConfig, ...]:
@@ -122,7 +134,7 @@ def finalists_of(found: Shortlist, proof: ProofRule) -> tuple[SpecConfig, ...]:
     """
     if found.recommended is None:
         return ()
-    most = FINALISTS_OF_ONE_ROUND if _rounds(proof) <= 1 else MOST_FINALISTS
+    most = FINALISTS_OF_ONE_ROUND if proof.launched_rounds <= 1 else MOST_FINALISTS
     return (found.recommended, *found.rivals)[:most]
 
 
@@ -160,17 +172,18 @@ def _order(config: SpecConfig) -> tuple[int, int, str]:
     return config.num_steps, config.num_draft_tokens, config.method
 
 
+def _missing_schedules(study: Study, outcomes: Sequence[TrialOutcome], found: Shortlist) -> list[Trial]:
+    if not study.proof.has_schedule or found.recommended is None:
+        return []
+    return list(_not_launched(_schedules(study, found), outcomes))
+
+
 def _schedules(study: Study, found: Shortlist) -> list[Trial]:
     """The schedule, once a round; none where there is nothing to schedule."""
     if found.schedule is None or found.schedule_config is None:
         return []
     trial = _trial(found.schedule_config, "schedule", (*_fresh(study, set()), *_ramp(study)))
-    return [replace(trial, schedule=found.schedule)] * _rounds(study.proof)
-
-
-def _rounds(proof: ProofRule) -> int:
-    """Rounds asked for; a schedule needs one, so that there is something to set it against."""
-    return max(proof.rounds, 1) if proof.has_schedule else proof.rounds
+    return [replace(trial, schedule=found.schedule)] * study.proof.launched_rounds
 
 
 def _fresh(study: Study, between: set[int]) -> tuple[PlannedCell, ...]:

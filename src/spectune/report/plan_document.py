@@ -56,7 +56,7 @@ class StudyPlan:
     @property
     def fewest_launches(self) -> int:
         """Search and proof where one setting is ahead of all others."""
-        proving = self.study.proof.rounds if self.num_searched else 0
+        proving = self.study.proof.launched_rounds if self.num_searched else 0
         return self._within_limit(self.min_launches + proving)
 
     @property
@@ -65,9 +65,10 @@ class StudyPlan:
         if not self.num_searched:
             return 0
         proof = self.study.proof
-        finalists = min(MOST_FINALISTS if proof.rounds > 1 else FINALISTS_OF_ONE_ROUND, self.num_searched)
-        schedules = max(proof.rounds, 1) if proof.has_schedule else 0
-        proving = proof.rounds * finalists + schedules + proof.has_equal_limits
+        finalists = min(
+            MOST_FINALISTS if proof.launched_rounds > 1 else FINALISTS_OF_ONE_ROUND, self.num_searched
+        )
+        proving = proof.launched_rounds * (finalists + proof.has_schedule) + proof.has_equal_limits
         proving += proof.most_refining if len(self.study.concurrency) > 1 and finalists > 1 else 0
         return self._within_limit(self.num_searched + proving)
 

@@ -127,11 +127,10 @@ def changed_answers_text(recommended: SpecConfig, found: Lossless) -> str:
 
 def _calls_text(found: Lossless) -> str:
     """Whether the calls of tools are what the requests allow; "" where none was made."""
-    made, made_off = sum(one.calls[1] for one in found.arms), sum(one.calls_off[1] for one in found.arms)
+    made, (valid_off, made_off) = sum(one.calls[1] for one in found.arms), found.calls_off
     if not made and not made_off:
         return ""
     valid = sum(one.calls[0] for one in found.arms)
-    valid_off = sum(one.calls_off[0] for one in found.arms)
     return f"; {valid} of {made} tool calls fit the tools offered, {valid_off} of {made_off} with off"
 
 

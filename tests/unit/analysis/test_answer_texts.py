@@ -48,6 +48,14 @@ def test_calls_of_tools_are_part_of_the_answer() -> None:
     assert compare_answers(1, [calling(0, "", call)], [calling(0, "", call, call)]).differing == 1
 
 
+def test_an_answer_whose_calls_were_not_kept_is_compared_by_its_text_alone() -> None:
+    call = ToolCall(name="add", arguments="{}")
+    old = replace(calling(0, "so"), tool_calls=None)
+    for base, other in ((old, calling(0, "so", call)), (calling(0, "so", call), old), (old, old)):
+        assert compare_answers(1, [base], [other]).differing == 0
+    assert compare_answers(1, [old], [calling(0, "no", call)]).differing == 1
+
+
 def test_requests_that_one_side_did_not_answer_are_left_out() -> None:
     failed = replace(record(1, "x"), error="reset", output_tokens=None)
     assert compare_answers(1, [record(0, "a"), record(1, "b")], [record(0, "a"), failed]).answers == 1

@@ -139,6 +139,24 @@ def test_break_even_is_not_the_change_between_two_depths() -> None:
     assert found.break_even == BreakEven(concurrency=None, why="speculation is faster than off from 1 to 16")
 
 
+@pytest.mark.parametrize(
+    ("ratios", "why"),
+    [
+        ((1.3, 0.98, 1.05, 1.02), "speculation is no faster than off at 4 and is faster again from 16 to 32"),
+        ((1.3, 0.98, 0.9, 1.02), "speculation is no faster than off at 4 and 16 and is faster again at 32"),
+        ((0.9, 1.2, 0.98, 1.05), "speculation is no faster than off at 16 and is faster again at 32"),
+        ((0.9, 0.95, 1.1, 1.2), "speculation is faster than off only from 16 on"),
+    ],
+)
+def test_speculation_that_leads_at_the_highest_level_has_no_break_even(
+    ratios: tuple[float, ...], why: str
+) -> None:
+    off = dict(zip((1, 4, 16, 32), (100.0, 300.0, 900.0, 1500.0), strict=True))
+    eagle = {level: ratio * off[level] for level, ratio in zip(off, ratios, strict=True)}
+    found = answer(history_of({0: off, 2: eagle}), lambda _: ()).break_even
+    assert (found.concurrency, found.config, found.why) == (None, None, why)
+
+
 def test_levels_at_which_speculation_and_off_are_a_tie_are_not_certain() -> None:
     found = answer(history_of({0: {1: 100, 4: 300}, 2: {1: 200, 4: 295}}), lambda _: ()).break_even
     assert (found.concurrency, found.uncertain) == ((1, 4), (4,))

@@ -16,6 +16,7 @@ from spectune.report.proof_text import lossless_text
 from spectune.testing.study_values import make_completed, make_confirmed, make_history, make_study
 
 Corrupt = Callable[[list[str]], list[str]]
+ONE = {1: 100.0}
 WORDS = ("def ", "return ", "self.", "x", "(", ")", ":", "\n", "if ", "in ")
 
 
@@ -154,27 +155,64 @@ def test_broken_json_differs_however_noisy_off_is() -> None:
 
 
 def test_calls_of_tools_that_do_not_fit_differ_though_off_wanders() -> None:
-    tools = [{"type": "function", "function": {"name": "add", "parameters": {"required": ["a"]}}}]
-    requests = tuple(
-        PlannedRequest(
-            index=index,
-            path="/v1/chat/completions",
-            body=json.dumps({"tools": tools, "temperature": 0}),
-            max_tokens=99,
-        )
-        for index in range(60)
-    )
-    levels = {1: 100.0}
-    trials = (make_completed(1, 0, levels), make_confirmed(3, 0, {}, levels), make_completed(2, 2, levels))
+    trials = (make_completed(1, 0, ONE), make_confirmed(3, 0, {}, ONE), make_completed(2, 2, ONE))
     arguments = [('{"a": 1}',) * 60, ('{"a": 2}',) * 60, ('{"a": 2}',) * 45 + ('{"b": 2}',) * 15]
-    outcomes = tuple(_with_calls(trial, texts) for trial, texts in zip(trials, arguments, strict=True))
-    plans = (LoadPlan(concurrency=1, warmup=(), requests=requests),)
-    found = check(replace(make_history(make_study(concurrency=(1,)), outcomes), plans=plans))
+    outcomes = [_with_calls(trial, texts) for trial, texts in zip(trials, arguments, strict=True)]
+    found = check(_offering_tools(*outcomes))
     (arm,) = found.arms
     assert found.verdict == "differs"
     assert (arm.calls, arm.calls_off) == ((45, 60), (60, 60))
     assert (arm.valid, arm.valid_off) == ((45, 60), (60, 60))
     assert "45 of 60 tool calls fit the tools offered, 60 of 60 with off" in lossless_text(found)
+
+
+def test_calls_within_one_answer_are_not_independent_faults() -> None:
+    good, bad = (ToolCall(name="add", arguments=text) for text in ('{"a": 1}', '{"b": 2}'))
+    off = _with_calls(make_completed(1, 0, ONE), ('{"a": 1}',) * 60)
+    again = _with_calls(make_confirmed(3, 0, {}, ONE), ('{"a": 1}',) * 59 + ('{"a": 2}',))
+    eagle = _with_calls(make_completed(2, 2, ONE), ('{"a": 1}',) * 60)
+    (level,) = eagle.levels
+    records = (*level.records[:59], replace(level.records[59], tool_calls=(good, *(bad,) * 8)))
+    eagle = replace(eagle, levels=(replace(level, records=records),))
+    (arm,) = (found := check(_offering_tools(off, again, eagle))).arms
+    assert (arm.calls, arm.valid) == ((60, 68), (59, 60))
+    assert found.verdict == "within the noise floor"
+
+
+def test_offs_calls_are_counted_once_however_many_arms_are_beside_them() -> None:
+    off, *arms = (_with_calls(make_completed(1 + k, k, ONE), ('{"a": 1}',) * 60) for k in range(4))
+    found = check(_offering_tools(off, *arms))
+    assert (len(found.arms), found.calls_off) == (3, (60, 60))
+    assert "180 of 180 tool calls fit the tools offered, 60 of 60 with off" in lossless_text(found)
+
+
+def test_answers_of_an_older_store_without_calls_do_not_differ_from_new_ones_with_calls() -> None:
+    """Off was measured by a version that kept no calls, then the study was resumed."""
+    off, again = (
+        _without_calls(_with_calls(one, ('{"a": 1}',) * 60))
+        for one in (make_completed(1, 0, ONE), make_confirmed(3, 0, {}, ONE))
+    )
+    eagle = _with_calls(make_completed(2, 2, ONE), ('{"a": 1}',) * 45 + ('{"b": 2}',) * 15)
+    (arm,) = (found := check(_offering_tools(off, again, eagle))).arms
+    assert (found.verdict, arm.found.differing) == ("exact", 0)
+    assert (arm.valid, arm.valid_off, arm.calls, arm.calls_off) == ((0, 0),) * 4
+
+
+def _offering_tools(*outcomes: Completed) -> StudyHistory:
+    tools = [{"type": "function", "function": {"name": "add", "parameters": {"required": ["a"]}}}]
+    body = json.dumps({"tools": tools, "temperature": 0})
+    requests = tuple(
+        PlannedRequest(index=index, path="/v1/chat/completions", body=body, max_tokens=99)
+        for index in range(60)
+    )
+    plans = (LoadPlan(concurrency=1, warmup=(), requests=requests),)
+    return replace(make_history(make_study(concurrency=(1,)), outcomes), plans=plans)
+
+
+def _without_calls(completed: Completed) -> Completed:
+    (level,) = completed.levels
+    records = tuple(replace(record, tool_calls=None) for record in level.records)
+    return replace(completed, levels=(replace(level, records=records),))
 
 
 def _with_calls(completed: Completed, arguments: tuple[str, ...]) -> Completed:

@@ -32,6 +32,7 @@ def answered(found: StudyHistory) -> StudyAnswers:
     return answer(found, lambda _config: ())
 
 
+UNMEASURED = "the settings that meet there were not both measured in between"
 TWO: SpeedTable = {0: {4: 1000, 32: 1600}, 3: {4: 1250, 32: 1200}}
 
 
@@ -96,6 +97,12 @@ def test_a_break_even_without_a_change_of_the_winner_is_narrowed_too() -> None:
     assert (gap.first, gap.second, gap.low, gap.high) == (EAGLE_3, OFF, 1, 8)
 
 
+def test_a_dip_below_off_under_a_lead_at_the_highest_level_is_no_break_even_to_narrow() -> None:
+    """Off wins at 4 by the tie rule: between 4 and 16 speculation falls behind, but only for a while."""
+    found = gaps({0: {1: 100, 4: 1000, 16: 1000, 32: 1000}, 3: {1: 130, 4: 1005, 16: 980, 32: 1050}}, {})
+    assert [(gap.low, gap.high) for gap in found] == [(1, 4), (16, 32)]
+
+
 def test_the_changes_of_the_recommended_setting_come_first() -> None:
     speeds: SpeedTable = {
         0: {1: 100, 8: 400, 32: 1500},
@@ -112,10 +119,14 @@ def test_the_changes_of_the_recommended_setting_come_first() -> None:
 @pytest.mark.parametrize(
     ("proof", "finished", "why"),
     [
-        (PROOF, "done", "the budget ended"),
+        (PROOF, "done; off was not launched again: 4 launches were allowed and made", "the budget ended"),
+        (PROOF, "done; off was not launched for the levels in between (9): about 15 s", "the budget ended"),
+        (PROOF, "done; schedule 1-:2 was not launched: 9 launches were allowed and made", UNMEASURED),
+        (PROOF, "done", UNMEASURED),
         (PROOF, "", "the study was interrupted"),
         (replace(PROOF, refine=0), "done", "levels in between were not asked for (--refine, --confirm)"),
         (replace(PROOF, rounds=0), "done", "levels in between were not asked for (--refine, --confirm)"),
+        (replace(PROOF, rounds=0, has_schedule=True), "", "the study was interrupted"),
     ],
 )
 def test_a_change_that_stays_wide_says_why(proof: ProofRule, finished: str, why: str) -> None:
@@ -123,6 +134,12 @@ def test_a_change_that_stays_wide_says_why(proof: ProofRule, finished: str, why:
     found = replace(found, study=replace(found.study, proof=proof))
     assert answered(found).why_wide((4, 32)) == why
     assert answered(found).why_wide((1, 2)) == ""
+
+
+def test_a_limit_that_was_not_reached_is_not_why_a_change_stays_wide() -> None:
+    found = history(TWO, {0: {12: 1100}}, finished="done")
+    assert found.study.budget_s is not None
+    assert answered(found).why_wide((4, 32)) == "levels in between were measured and did not tell"
 
 
 def test_launches_for_it_that_were_not_enough_are_counted() -> None:

@@ -2,7 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from spectune.analysis.tool_answers import count_calls, ends_in_calls, is_valid_call, offered_tools
+from spectune.analysis.tool_answers import (
+    alike_kept,
+    count_calls,
+    ends_in_calls,
+    is_valid_call,
+    offered_tools,
+)
 from spectune.domain.measurement import RequestRecord, ToolCall
 from spectune.testing.study_values import make_record
 
@@ -53,6 +59,14 @@ def test_calls_are_counted_in_whole_answers_to_requests_that_offer_tools() -> No
 def test_an_answer_ends_in_calls_when_all_of_them_are_valid() -> None:
     found = [ends_in_calls(one, OFFERED) for one in (record(0, GOOD), record(0, GOOD, CUT), record(0))]
     assert found == [True, False, False]
+
+
+def test_answers_whose_calls_one_side_alone_kept_are_left_out_on_both_sides() -> None:
+    old = [replace(record(index), tool_calls=None) for index in range(4)]
+    ours = [record(0, GOOD), old[1], record(2, GOOD), record(3, GOOD), record(5, GOOD)]
+    offs = [old[0], old[1], record(2, GOOD), old[3]]
+    found = alike_kept(ours, offs, {0: OFFERED, 1: OFFERED, 2: OFFERED, 5: OFFERED})
+    assert [[one.index for one in side] for side in found] == [[1, 2, 3, 5], [1, 2, 3]]  # 3 offers no tools
 
 
 def test_of_a_store_without_calls_the_answers_word_is_taken() -> None:

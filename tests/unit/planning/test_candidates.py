@@ -32,6 +32,12 @@ def test_no_far_end_before_a_draft_was_measured_or_after_two_were() -> None:
     assert far_end(of(0, 8), of(8), frozenset(of(8))) is None
 
 
+def test_a_longer_draft_is_not_taken_for_the_shortest() -> None:
+    """Beyond eight steps the shortest draft is the opening, and what waits is longer."""
+    assert opening(of(1, 12, 16), (), frozenset()) == of(1)[0]
+    assert far_end(of(1, 12, 16), of(1), frozenset(of(1))) is None
+
+
 def test_off_is_no_opening() -> None:
     assert opening(of(0), (), frozenset()) is None
 

@@ -18,7 +18,7 @@ def wanted(level: int, *needed: SpecConfig) -> WantedLevel:
     return WantedLevel(concurrency=level, needed=frozenset(needed), useful=frozenset(needed))
 
 
-EAGLE_1, EAGLE_2 = (SpecConfig.chain("eagle", steps) for steps in (1, 2))
+EAGLE_1, EAGLE_2, EAGLE_3 = (SpecConfig.chain("eagle", steps) for steps in (1, 2, 3))
 SCHEDULE = Schedule.of((1, 8, 2), (9, None, 0))
 FOUND = Shortlist(
     recommended=EAGLE_2,
@@ -237,6 +237,13 @@ def test_a_schedule_needs_a_finalist_to_be_set_against() -> None:
     assert named(trials) == []
 
 
+def test_a_schedule_without_rounds_has_one_with_its_levels_in_between() -> None:
+    proof = ProofRule(refine=1, has_schedule=True)
+    assert (proof.launched_rounds, proof.most_refining, ProofRule(refine=1).most_refining) == (1, 3, 0)
+    trials, _ = Engine(narrow_after=99).run(proof)
+    assert [trial.role for trial in trials[3:]] == ["confirm"] * 3 + ["refine"] * 3 + ["schedule"]
+
+
 def test_nothing_to_recommend_means_nothing_to_prove() -> None:
     nothing = Shortlist(recommended=None, rivals=(), gaps=(), schedule=None)
     trials, _ = Engine(found=nothing).run(FULL)
@@ -262,6 +269,60 @@ def test_a_limit_ends_it_and_says_what_was_left_out() -> None:
     assert "schedule 1-8:2,9-:0 was not launched: 5 launches were allowed and made" in reason
     trials, _ = Engine(budget=Budget(max_downtime_s=110.0, min_launches=2)).run(ProofRule(rounds=2))
     assert named(trials) == ["confirm eagle 2", "confirm off"]
+
+
+def roles(trials: list[Trial]) -> list[str]:
+    return [trial.role for trial in trials if not trial.is_of_search]
+
+
+def test_levels_in_between_leave_the_schedule_its_launch_and_its_free_pass() -> None:
+    proof = ProofRule(rounds=1, refine=2, has_schedule=True)
+    # the search takes 3 · 35 s, the confirmations 75, 75 and 55 s: the budget is used up
+    budget = Budget(max_downtime_s=310.0, min_launches=4)
+    trials, reason = Engine(narrow_after=99, budget=budget).run(proof)
+    assert roles(trials) == ["confirm"] * 3 + ["schedule"]
+    assert "off was not launched for the levels in between (6): about 15 s would go beyond" in reason
+    assert "schedule" not in reason
+    trials, _ = Engine(narrow_after=99, budget=Budget(max_launches=7)).run(proof)
+    assert roles(trials) == ["confirm"] * 3 + ["schedule"]
+    trials, reason = Engine(narrow_after=99, budget=Budget(max_launches=8)).run(proof)
+    assert roles(trials) == ["confirm"] * 3 + ["refine", "schedule"]
+    assert "8 launches were allowed and made" in reason
+
+
+def test_time_for_the_schedule_is_kept_from_levels_in_between() -> None:
+    proof = ProofRule(rounds=1, refine=2, has_schedule=True)
+    # 310 s are spent after the confirmations; a launch for levels in between takes 15 s, the schedule 45 s
+    budget = Budget(max_downtime_s=360.0)
+    trials, _ = Engine(narrow_after=99, budget=budget).run(proof)
+    assert roles(trials) == ["confirm"] * 3 + ["schedule"]
+    trials, _ = Engine(narrow_after=99, budget=Budget(max_downtime_s=370.0)).run(proof)
+    assert roles(trials) == ["confirm"] * 3 + ["refine", "schedule"]
+
+
+def test_a_launch_for_levels_in_between_that_is_short_lets_the_next_be_tried() -> None:
+    """The first one wants two levels (25 s), the next a single one (15 s), which still fits."""
+    levels = (
+        WantedLevel(concurrency=8, needed=frozenset({OFF}), useful=frozenset({OFF})),
+        WantedLevel(concurrency=9, needed=frozenset({EAGLE_3}), useful=frozenset({EAGLE_3, OFF})),
+    )
+    found = replace(FOUND, rivals=(), gaps=(replace(FOUND.gaps[0], levels=levels),))
+    # the search takes 3 · 35 s, the confirmation 45 s
+    budget = Budget(max_downtime_s=166.0)
+    trials, reason = Engine(found=found, narrow_after=99, budget=budget).run(ProofRule(rounds=1, refine=2))
+    assert named(trials) == ["confirm eagle 2", "refine eagle 3"]
+    assert "off was not launched for the levels in between (8): about 15 s would go beyond" in reason
+
+
+def test_off_at_equal_limits_is_left_out_before_the_schedule_and_not_called_launched() -> None:
+    proof = ProofRule(rounds=1, has_schedule=True, has_equal_limits=True)
+    trials, reason = Engine(budget=Budget(max_launches=7)).run(proof)
+    assert roles(trials) == ["confirm"] * 3 + ["schedule"]
+    assert "off, --max-running-requests 12 was not launched: 7 launches were allowed and made" in reason
+    budget = Budget(max_downtime_s=200.0, min_launches=4)
+    trials, reason = Engine(budget=budget).run(proof)
+    assert roles(trials) == ["confirm"] * 3 + ["schedule"]
+    assert "off, --max-running-requests 12 was not launched: about 35 s would go beyond" in reason
 
 
 def test_one_round_has_three_finalists_and_several_have_four() -> None:

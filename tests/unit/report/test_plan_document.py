@@ -69,7 +69,8 @@ def planned(study: Study, num_settings: int) -> StudyPlan:
         (9, ProofRule(rounds=1), SearchRule(), "4 to 12 launches"),
         (1, ProofRule(rounds=1), SearchRule(), "2 launches"),
         (9, THOROUGH, SearchRule(), "5 to 26 launches"),  # 9 + 2·4 finalists, 6 in between, 2 schedules, 1
-        (3, ProofRule(has_schedule=True), SearchRule(), "3 to 4 launches"),
+        (3, ProofRule(has_schedule=True), SearchRule(), "4 to 7 launches"),  # 3 finalists, to set it against
+        (9, ProofRule(refine=2, has_schedule=True), SearchRule(), "4 to 16 launches"),  # 9, 3, 3 between, 1
         (9, ProofRule(rounds=1), MODEL, "4 to 22 launches"),  # 9 with and without the lever, a tree, 3
         (9, ProofRule(rounds=1), replace(MODEL, max_launches=8), "4 to 8 launches"),
         (9, ProofRule(rounds=1), replace(MODEL, max_launches=1), "1 launch"),

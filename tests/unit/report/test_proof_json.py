@@ -24,7 +24,7 @@ def test_baselines_break_even_and_schedule_are_those_of_the_answers() -> None:
         "why": "",
         "uncertain": [23],
         "narrow": False,
-        "why_wide": "the budget ended",
+        "why_wide": "the settings that meet there were not both measured in between",
     }
     schedule = value["schedule"]
     assert schedule["ranges"] == [[1, 8, 3], [9, 22, 1], [23, None, 0]]
