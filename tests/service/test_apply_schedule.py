@@ -107,8 +107,13 @@ def test_the_file_of_a_schedule_comes_and_goes_with_the_drop_in(box: SystemdBox)
     name = UnitName.parse(f"reader-{free_port()}")
     host = LocalHost(prefix=box.prefix)
     service = SystemdService(host, name)
-    path, seen = credential_path(service), box.folder / f"{name.stem}.seen"
     box.unit(name.full, "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n")
+    alias = UnitName.parse(f"{name.stem}-alias")
+    (box.etc / alias.full).symlink_to(name.full)
+    box.systemctl("daemon-reload")
+    path = credential_path(SystemdService(host, alias).unit())
+    assert name.full in path
+    seen = box.folder / f"{name.stem}.seen"
     change = change_to(service, f"/bin/sh -c 'cat {path} >{seen}'", FILE)
     drop_in = box.etc / f"{name.full}.d" / "zy-spectune.conf"
     drop_in.parent.mkdir()

@@ -4,7 +4,7 @@ import argparse
 import difflib
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectune.cli.interruption import interruptible, undisturbed
@@ -23,7 +23,7 @@ from spectune.cli.streams import print_out
 from spectune.cli.wiring import answers_of, open_store
 from spectune.clock import SystemClock
 from spectune.domain.command import MASK
-from spectune.engines.adapter import Scheduled
+from spectune.engines.adapter import EngineAdapter, Scheduled
 from spectune.errors import ConfigError
 from spectune.launch.give_back import Prove
 from spectune.launch.journal import Journal, last_header
@@ -53,9 +53,9 @@ def run_apply(words: Sequence[str]) -> int:
             return _apply(kept, change_back(kept.service), None, study)
         answers = answers_of(store.history(study))
         wanted = recommended_schedule(answers) if found.schedule else recommended(answers)
-        started = wanted.started(kept.adapter, kept.unit.command, credential_path(kept.service))
+        started = wanted.started(kept.adapter, kept.unit.command, credential_path(kept.unit))
         change = change_to(kept.service, kept.unit.exec_line_for(started.command), started.file_text)
-        return _apply(_knowing(kept, started), change, wanted, study)
+        return _apply(kept, change, _Goal(wanted=wanted, adapter=_knowing(kept.adapter, started)), study)
 
 
 def _parser() -> Parser:
@@ -75,13 +75,27 @@ def _parser() -> Parser:
     return parser
 
 
-def _knowing(kept: KeptServer, started: Scheduled) -> KeptServer:
-    """With a dialect that knows the schedule's file, so that what runs can be read back."""
-    facts = replace(kept.adapter.facts, schedule_text=started.file_text)
-    return replace(kept, adapter=kept.adapter.knowing(facts)) if started.file_text else kept
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Goal:
+    """What is to be in place.
+
+    Attributes:
+        wanted: the setting or schedule.
+        adapter: the dialect that reads it back. It knows the new schedule's file, so that the server from
+            before must not be read with it.
+    """
+
+    wanted: Wanted
+    adapter: EngineAdapter
 
 
-def _apply(kept: KeptServer, change: PersistentChange, wanted: Wanted | None, study: str) -> int:
+def _knowing(adapter: EngineAdapter, started: Scheduled) -> EngineAdapter:
+    """The dialect that knows the schedule's file."""
+    facts = replace(adapter.facts, schedule_text=started.file_text)
+    return adapter.knowing(facts) if started.file_text else adapter
+
+
+def _apply(kept: KeptServer, change: PersistentChange, goal: _Goal | None, study: str) -> int:
     service = kept.service
     if change.before == change.after:
         print_out(f"{service.described}: nothing to change, {change.path} is already so\n")
@@ -99,7 +113,7 @@ def _apply(kept: KeptServer, change: PersistentChange, wanted: Wanted | None, st
     run_here(terms.before_stop, "--before-stop")
     try:
         with interruptible():
-            told = _change(kept, change, Journal.begin(journal_folder(), header), wanted)
+            told = _change(kept, change, Journal.begin(journal_folder(), header), goal)
     finally:
         with undisturbed():
             run_here(terms.after_restore, "--after-restore")
@@ -107,12 +121,12 @@ def _apply(kept: KeptServer, change: PersistentChange, wanted: Wanted | None, st
     return 0
 
 
-def _change(kept: KeptServer, change: PersistentChange, journal: Journal, wanted: Wanted | None) -> str:
+def _change(kept: KeptServer, change: PersistentChange, journal: Journal, goal: _Goal | None) -> str:
     clock = SystemClock()
     log = journal_folder() / f"{journal.header.id}.log"
     session = open_session(kept.service, kept.unit, journal, clock)
     try:
-        return apply_change(session, change, _proof(kept, wanted, log), clock)
+        return apply_change(session, change, _proof(kept, goal, log), clock)
     except BaseException:
         with undisturbed():
             told = session.give_back(proof_of(kept.service, kept.adapter, kept.before, log))
@@ -122,18 +136,17 @@ def _change(kept: KeptServer, change: PersistentChange, journal: Journal, wanted
         journal.release()
 
 
-def _proof(kept: KeptServer, wanted: Wanted | None, log: Path) -> Prove:
+def _proof(kept: KeptServer, goal: _Goal | None, log: Path) -> Prove:
     """That the server runs the new setting, or, after an undo, that it runs."""
 
     def prove() -> str:
         if not kept.before:
             return "applied; it was not running, so nothing was started"
-        if wanted is None:
+        if goal is None:
             return f"taken back: {running_proof(kept.service, kept.adapter, kept.before, log)()}"
-        server, command = server_of(kept.service, kept.adapter, log), kept.service.unit().command
-        told = prove_applied(
-            kept.adapter, command, server, SystemClock(), wanted.config, schedule=wanted.schedule
-        )
+        adapter, wanted = goal.adapter, goal.wanted
+        server, command = server_of(kept.service, adapter, log), kept.service.unit().command
+        told = prove_applied(adapter, command, server, SystemClock(), wanted.config, schedule=wanted.schedule)
         return f"applied: {told}"
 
     return prove

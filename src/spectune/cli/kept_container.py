@@ -53,6 +53,11 @@ class KeptContainer:
         """What it runs."""
         return self.container.command
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables it is started with."""
+        return dict(self.container.environment)
+
     def fit(self, prepared: PreparedStudy) -> PreparedStudy:
         """The study on this container: its own command, with what every arm needs set equally."""
         service = self.service.described if prepared.resumed is None else prepared.study.service

@@ -54,6 +54,11 @@ class KeptServer:
         """What it runs."""
         return self.unit.command
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables it is started with."""
+        return dict(self.unit.environment)
+
     def fit(self, prepared: PreparedStudy) -> PreparedStudy:
         """The study on this unit: its own command, with what every arm needs set equally."""
         service = f"unit {self.service.described}" if prepared.resumed is None else prepared.study.service

@@ -1,7 +1,8 @@
 """`spectune tune`: finds the best setting; the study is kept whatever happens."""
 
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,7 @@ def run_tune(words: Sequence[str]) -> int:
 
 
 def _tune(options: TuneOptions, store: SqliteStore, kept: Kept | None) -> int:
-    prepared = resume_study(options, store) if options.resume else begin_study(options)
+    prepared = resume_study(options, store) if options.resume else begin_study(options, _started_with(kept))
     prepared = prepared if kept is None else kept.fit(prepared)
     if kept is not None:
         _downtime_left_s(prepared)
@@ -124,6 +125,13 @@ def _run(
         return store.history(prepared.study.id)
 
 
+def _started_with(kept: Kept | None) -> Mapping[str, str] | None:
+    """The environment that the servers get; None where they run on another machine."""
+    if kept is None:
+        return os.environ
+    return kept.environment if kept.service.host.is_local else None
+
+
 @contextmanager
 def _keeping(prepared: PreparedStudy, store: SqliteStore, kept: Kept | None) -> Iterator[Keeping | None]:
     """How the servers are kept: as processes of our own, or as the unit they are."""
@@ -133,7 +141,7 @@ def _keeping(prepared: PreparedStudy, store: SqliteStore, kept: Kept | None) -> 
     logs = log_folder(store, prepared.study.id)
     with kept.borrowed(prepared.study.id, logs, _downtime_left_s(prepared)) as launcher:
         host = kept.service.host
-        memory = reader_of(host, visible_gpus(prepared.command, {}))
+        memory = reader_of(host, visible_gpus(prepared.command, kept.environment))
         yield Keeping(launcher=launcher, is_local=host.is_local, is_shared=True, read_memory=memory)
 
 

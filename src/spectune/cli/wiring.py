@@ -5,7 +5,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -101,8 +101,14 @@ def open_store(store_file: str) -> SqliteStore:
     return SqliteStore(path, SystemClock(), __version__)
 
 
-def begin_study(options: TuneOptions) -> PreparedStudy:
-    """A new study; raises ConfigError."""
+def begin_study(options: TuneOptions, started_with: Mapping[str, str] | None) -> PreparedStudy:
+    """A new study; raises ConfigError.
+
+    Args:
+        options: what is asked for.
+        started_with: the environment of its servers; None where they run on another machine, whose GPUs are
+            not recorded.
+    """
     asked = Command(argv=options.command or _own_command(options))
     adapter = recognise(asked)
     if options.service is None:  # a service's program and files may be on another machine
@@ -120,7 +126,7 @@ def begin_study(options: TuneOptions) -> PreparedStudy:
         workload=pool.spec,
         concurrency=options.concurrency,
         budget_s=options.budget_s,
-        environment=read_environment(visible_gpus(asked, os.environ)),
+        environment=read_environment(() if started_with is None else visible_gpus(asked, started_with)),
         search=options.search,
         proof=options.proof,
     )

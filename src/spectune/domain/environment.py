@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Machine and software of a study.
+    """Machine and software of a study: those of spectune, whose servers may run on another host.
 
     Attributes:
         spectune_version: version of this package.
@@ -15,7 +15,8 @@ class Environment:
         num_cpus: processors this process may use.
         memory_bytes: physical memory.
         libraries: (name, version) of the libraries that bear on speed.
-        gpus: name and driver of each GPU the server sees; empty where none is, or none is told of.
+        gpus: name and driver of each GPU of this machine that the server sees; empty where none is, none is
+            told of, or the server runs on another host.
     """
 
     spectune_version: str

@@ -338,6 +338,7 @@ echo "boot_id=$(cat /proc/sys/kernel/random/boot_id)"
 echo "runtime=$XDG_RUNTIME_DIR"
 echo "config=${XDG_CONFIG_HOME:-${HOME:-/root}/.config}"
 echo "state=${XDG_STATE_HOME:-${HOME:-/root}/.local/state}"
+systemctl --version 2>/dev/null | { read -r _ version _ && echo "systemd=$version"; }
 for tool in systemctl systemd-run flock stat; do
   command -v "$tool" >/dev/null 2>&1 || echo "missing=$tool"
 done

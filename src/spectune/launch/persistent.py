@@ -14,11 +14,13 @@ from spectune.launch.host import Host
 from spectune.launch.journal import JournalHeader
 from spectune.launch.service_session import ServiceSession
 from spectune.launch.systemd_service import PERSISTENT_DROP_IN, SystemdService, UnitPlaces
-from spectune.launch.systemd_unit import trial_drop_in
+from spectune.launch.systemd_unit import Unit, trial_drop_in
 
 _READY_S = 600.0
 CREDENTIAL = "spectune-schedule.json"
-"""A file as a systemd credential (systemd 247 or newer): with the drop-in it comes and goes as one."""
+"""A file as a systemd credential: with the drop-in it comes and goes as one."""
+_WITH_CREDENTIALS = 247
+"""The first systemd with SetCredential=; an older one passes over the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +38,12 @@ class PersistentChange:
     after: str
 
 
-def credential_path(service: SystemdService) -> str:
-    """Where the server finds a file of its own that the drop-in carries: systemd writes it at each start."""
-    return f"/run/credentials/{service.name.full}/{CREDENTIAL}"
+def credential_path(unit: Unit) -> str:
+    """Where the server finds a file of its own that the drop-in carries: systemd writes it at each start.
+
+    The folder has the unit's own name, also where the unit was asked for by an alias.
+    """
+    return f"/run/credentials/{unit.shown('Id') or unit.name.full}/{CREDENTIAL}"
 
 
 def change_to(service: SystemdService, exec_line: str, file_text: str = "") -> PersistentChange:
@@ -50,7 +55,8 @@ def change_to(service: SystemdService, exec_line: str, file_text: str = "") -> P
         file_text: one line that the server reads from `credential_path`; "" for no file.
 
     Raises:
-        ConfigError: a file is needed, and the unit is a user's, for whom systemd has no such fixed place.
+        ConfigError: a file is needed, and the unit is a user's, for whom systemd has no such fixed place, or
+            systemd is too old to write it.
     """
     assert not set(file_text) & set("\\\n"), "a credential is one line without escapes"
     if file_text and service.is_user:
@@ -58,7 +64,14 @@ def change_to(service: SystemdService, exec_line: str, file_text: str = "") -> P
             f"{service.described}: `a schedule that needs a file is applied to a system unit` must hold, "
             "it is a user's; put the file and the flags that the study's page shows in place by hand."
         )
-    places = service.places(service.facts())
+    facts = service.facts()
+    if file_text and 0 < facts.systemd < _WITH_CREDENTIALS:
+        raise ConfigError(
+            f"{service.described}: `systemd >= {_WITH_CREDENTIALS}` must hold for a schedule that needs a "
+            f"file, it is {facts.systemd}; leave --schedule out for the fixed setting, or put the file and "
+            "the flags that the study's page shows in place by hand."
+        )
+    places = service.places(facts)
     path = f"{places.persistent}/{PERSISTENT_DROP_IN}"
     before = _read(service, path)
     after = trial_drop_in(exec_line, is_trial=False)

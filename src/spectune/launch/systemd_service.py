@@ -1,5 +1,6 @@
 """A service unit on a host, read: where its files are, what it runs, how it is. Changes nothing."""
 
+import re
 from dataclasses import dataclass, replace
 
 from spectune.errors import ConfigError, LaunchError
@@ -32,6 +33,7 @@ class HostFacts:
         runtime: the user's runtime folder.
         config: the user's configuration folder.
         state: the user's state folder.
+        systemd: its version; 0 where it is not told.
     """
 
     uid: int
@@ -39,6 +41,7 @@ class HostFacts:
     runtime: str
     config: str
     state: str
+    systemd: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +120,7 @@ class SystemdService:
             runtime=values["runtime"],
             config=values["config"],
             state=values["state"],
+            systemd=_leading_number(values.get("systemd", "")),
         )
 
     def places(self, facts: HostFacts) -> UnitPlaces:
@@ -210,3 +214,9 @@ class SystemdService:
 
     def _read(self, *words: str) -> HostAnswer:
         return self.host.run(("/bin/sh", "-c", host_scripts.READ, "spectune", *words))
+
+
+def _leading_number(text: str) -> int:
+    """Of a version such as "252" or "256~rc3"; 0 where there is none."""
+    found = re.match(r"[0-9]{1,6}", text)
+    return int(found[0]) if found else 0

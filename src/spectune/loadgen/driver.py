@@ -14,6 +14,7 @@ from spectune.loadgen.stream_client import LoadTarget, RawStream, StreamClient, 
 from spectune.loadgen.stream_content import StreamContent, read_stream
 
 _WATCH_S = 0.2
+_FEWEST_SUCCEEDED = 2
 Ramp = tuple[tuple[int, int], ...]
 
 
@@ -122,7 +123,7 @@ class _Load:
         self._waiting = deque((request, streamed_body(request, target)) for request in requests)
         self._concurrency, self._target, self._clock = concurrency, target, clock
         self._limits, self._request_done = limits, request_done
-        self._refused = self._failures = self._lost = self._taken = self._ended = 0
+        self._refused = self._failures = self._lost = self._taken = self._succeeded = 0
         self._stop, self._turn, self._is_spread = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._ramp: Ramp = ()
         self._in_flight: dict[int, RawStream] = {}
@@ -168,8 +169,9 @@ class _Load:
             self._in_flight[request.index] = stream
             await client.send(stream, body)
             del self._in_flight[request.index]
-            self._note_end()
             self._judge(stream)
+            if not stream.error:
+                self._note_success()
             self._request_done()
         self._wake_idle_slots()
 
@@ -179,13 +181,14 @@ class _Load:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._is_spread.wait(), wait_s)
 
-    def _note_end(self) -> None:
-        """Ends the spreading once a request has ended for every slot that works: they are spread by now.
+    def _note_success(self) -> None:
+        """Ends the spreading once a request has succeeded for every slot that works: they are spread by now.
 
-        Requests far shorter than the plan believed would else be used up before the last slot begins.
+        Requests far shorter than the plan believed would else be used up before the last slot begins. One
+        short answer says nothing of the others, and a refused request nothing at all.
         """
-        self._ended += 1
-        if self._ended >= len(self._in_flight) + 1:
+        self._succeeded += 1
+        if self._succeeded >= max(_FEWEST_SUCCEEDED, len(self._in_flight) + 1):
             self._is_spread.set()
 
     def _num_slots(self) -> int:

@@ -28,7 +28,7 @@ def test_every_arm_of_a_container_has_what_must_not_differ_and_its_secrets() -> 
         adapter=SglangAdapter(),
         before="",
     )
-    prepared = kept.fit(begin_study(replace(options, command=kept.command.argv)))
+    prepared = kept.fit(begin_study(replace(options, command=kept.command.argv), {}))
     assert prepared.study.command.argv == SERVE
     assert prepared.command.argv == (*SERVE, "--enable-metrics", "--max-running-requests", "64")
     assert prepared.command.env == (("HF_TOKEN", "hf_abc"),)

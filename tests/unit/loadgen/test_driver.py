@@ -4,13 +4,15 @@ import socketserver
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
 from spectune.clock import SystemClock
 from spectune.domain.endpoint import Endpoint
+from spectune.domain.measurement import RequestRecord
+from spectune.domain.workload import LoadPlan, PlannedRequest
 from spectune.loadgen.driver import LoadLimits, LoadRun, run_load
 from spectune.loadgen.stream_client import LoadTarget
 from spectune.metrics.steady_state import steady_window
@@ -116,6 +118,29 @@ def test_requests_far_shorter_than_planned_do_not_run_out_before_every_slot_work
     assert run.wall_s < 45.0  # the last slot alone was to begin at 56 s
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_one_early_end_does_not_start_every_slot_at_once(*, is_refused: bool) -> None:
+    """The first request has one token, or is refused; the others last until all slots work."""
+    (plan,) = plan_levels(POOL, [LevelSize(concurrency=4, num_requests=5, num_warmup=0, spread_s=2.0)])
+    refusal = b"HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n"
+    calls, have_begun = itertools.count(1), threading.Event()
+
+    def answer() -> Iterable[bytes]:
+        call = next(calls)
+        if call == len(plan.requests):
+            have_begun.set()
+        assert call == 1 or have_begun.wait(60.0)
+        return [refusal] if is_refused and call == 1 else [STREAM, ONE_TOKEN]
+
+    run = load_from(answer, requests=plan.requests, concurrency=4)
+    assert sum(not record.is_ok for record in run.records) == is_refused
+    assert [record.due_at_s >= request.start_after_s for record, request in _pairs(run, plan)] == [True] * 5
+
+
+def _pairs(run: LoadRun, plan: LoadPlan) -> Iterable[tuple[RequestRecord, PlannedRequest]]:
+    return zip(run.records, plan.requests, strict=True)
+
+
 def test_sending_stops_when_told(tmp_path: Path) -> None:
     run = load(tmp_path, num_requests=60, concurrency=1, limits=LoadLimits(stop_sending_after_s=0.3))
     assert 0 < len(run.records) < 60
@@ -197,7 +222,13 @@ def test_requests_done_are_told_one_by_one(tmp_path: Path, concurrency: int) -> 
     assert len(told) == 5
 
 
-def load_from(answer: Callable[[], Iterable[bytes]], *, limits: LoadLimits | None = None) -> LoadRun:
+def load_from(
+    answer: Callable[[], Iterable[bytes]],
+    *,
+    requests: Sequence[PlannedRequest] = pilot_requests(POOL.prompts[:2]),
+    concurrency: int = 2,
+    limits: LoadLimits | None = None,
+) -> LoadRun:
     """One load of a server that gives this answer, piece by piece, to every connection."""
 
     class Answering(socketserver.StreamRequestHandler):
@@ -217,8 +248,8 @@ def load_from(answer: Callable[[], Iterable[bytes]], *, limits: LoadLimits | Non
         thread.start()
         try:
             return run_load(
-                pilot_requests(POOL.prompts[:2]),
-                concurrency=2,
+                requests,
+                concurrency=concurrency,
                 target=LoadTarget(
                     endpoint=Endpoint(host="127.0.0.1", port=server.server_address[1]), model=""
                 ),
@@ -231,6 +262,11 @@ def load_from(answer: Callable[[], Iterable[bytes]], *, limits: LoadLimits | Non
 
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+ONE_TOKEN = (
+    b'data: {"choices": [{"text": "x", "finish_reason": "stop"}]}\n\n'
+    b'data: {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}\n\n'
+    b"data: [DONE]\n\n"
+)
 
 
 def test_an_endless_stream_is_cut_off() -> None:

@@ -43,6 +43,34 @@ def test_an_answer_in_one_piece_has_its_calls_in_order() -> None:
     assert [call.name for call in content.tool_calls] == ["a", "b"]
 
 
+def test_calls_streamed_without_an_index_are_told_apart_by_their_ids() -> None:
+    content = read(
+        {"tool_calls": [{"id": "x", **piece(None, name="add", arguments='{"a":')}]},
+        {"tool_calls": [piece(None, arguments=" 1}")]},
+        {"tool_calls": [{"id": "y", **piece(None, name="add", arguments='{"a":')}]},
+        {"tool_calls": [{"id": "y", **piece(None, name="add", arguments=" 2}")}]},
+        {"tool_calls": [{"id": "z", **piece(None, name="stop", arguments="{}")}]},
+    )
+    assert content.tool_calls == (
+        ToolCall(name="add", arguments='{"a": 1}'),
+        ToolCall(name="add", arguments='{"a": 2}'),
+        ToolCall(name="stop", arguments="{}"),
+    )
+
+
+def test_without_index_and_id_a_second_name_opens_a_call() -> None:
+    content = read(
+        {"tool_calls": [piece(None, name="add")]},
+        {"tool_calls": [piece(None, arguments='{"a": 1}')]},
+        {"tool_calls": [piece(None, name="add", arguments='{"a":')]},
+        {"tool_calls": [piece(None, arguments=" 2}")]},
+    )
+    assert content.tool_calls == (
+        ToolCall(name="add", arguments='{"a": 1}'),
+        ToolCall(name="add", arguments='{"a": 2}'),
+    )
+
+
 def test_the_older_form_of_one_function_is_a_call() -> None:
     content = read(
         {"function_call": {"name": "add", "arguments": '{"a"'}}, {"function_call": {"arguments": ": 2}"}}
