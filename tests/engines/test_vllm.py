@@ -16,6 +16,7 @@ from tests.engines.conftest import Bench, RealEngines
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(1800)]
 SETTINGS = ("--num-steps", "0,1,3", "--budget", "45")
+AMPLE = ("--num-steps", "0,1,3", "--budget", "240")  # launches take half of it; acceptance needs many prompts
 
 
 @pytest.mark.parametrize(("method", "draft"), [("draft_model", "draft"), ("eagle3", "eagle")])
@@ -23,7 +24,7 @@ def test_a_draft_model_is_tuned(
     bench: Bench, engines: RealEngines, show: Any, method: str, draft: str
 ) -> None:
     server = engines.vllm_speculating(bench.port, method, draft, 2)
-    tuned = bench.tune(*SETTINGS, "--", *server)
+    tuned = bench.tune(*AMPLE, "--", *server)
     show(tuned)
     tuned.check(method, (0, 1, 3))
     at_1, at_4 = tuned.acceptance(3)
@@ -65,12 +66,12 @@ def test_a_schedule_is_started_read_back_and_in_force(
 
 
 def counted(port: int, engines: RealEngines, dialect: VllmAdapter, *, num_clients: int) -> SpecCounters:
-    """The counters of a load of so many clients, two requests each."""
+    """The counters of a load of so many clients, six requests each."""
     config = SpecConfig.chain("eagle3", 3)
     before = dialect.read_counters(fetch(port, "/metrics"), config)
     model = str(engines.models / "hf" / "target")
     with ThreadPoolExecutor(num_clients) as clients:
-        list(clients.map(lambda number: complete(port, model, number), range(2 * num_clients)))
+        list(clients.map(lambda number: complete(port, model, number), range(6 * num_clients)))
     after = dialect.read_counters(fetch(port, "/metrics"), config)
     assert before is not None
     assert after is not None

@@ -65,7 +65,7 @@ def simulated_runner(  # noqa: PLR0913  (what tests vary)
     events: RecordedEvents,
     *,
     concurrency: tuple[int, ...] = (1, 4),
-    hang_s: float = 1.5,
+    hang_s: float = 5.0,
     ready_deadline_s: float = 20.0,
     read_cpu: CpuReader = quiet_machine,
     adapter: EngineAdapter | None = None,
