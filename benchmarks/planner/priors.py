@@ -129,7 +129,7 @@ def _scales(logs: Floats) -> EffectScales:
 
 def _updated(prior: Prior, scales: Floats, cost: tuple[Floats, Floats]) -> Prior:
     def merged(fixed: tuple[float, ...], learnt: Floats) -> tuple[float, ...]:
-        return (fixed[0], *(round(float(v), 2) for v in learnt[1:6]), fixed[6])
+        return (fixed[0], *(round(float(v), 2) for v in learnt[1:6]), fixed[6], round(float(learnt[7]), 2))
 
     return replace(
         prior,

@@ -61,9 +61,9 @@ class Prior:
 
 # Where the estimation starts: the MODEL study's in-sample spread, widened; off as in its section 2.
 START_PRIOR = Prior(
-    #          log T log m  log n0 log c  log s  log d  off
-    cost_mean=(-5.0, -0.4, 3.0, -5.2, -5.1, -2.8, -0.10),
-    cost_sd=(1.5, 0.9, 1.2, 0.8, 0.9, 0.7, 0.08),
+    #          log T log m  log n0 log c  log s  log d  off  log v
+    cost_mean=(-5.0, -0.4, 3.0, -5.2, -5.1, -2.8, -0.10, -5.1),
+    cost_sd=(1.5, 0.9, 1.2, 0.8, 0.9, 0.7, 0.08, 1.2),
     acceptance_mean=(1.5, -2.6),
     acceptance_sd=(0.8, 0.9),
     scales=EffectScales(
@@ -74,18 +74,18 @@ START_PRIOR = Prior(
 # Acceptance from published acceptance curves, the rest from every table in benchmarks/planner/tables but the
 # excluded ones; `python -m benchmarks.planner.priors` prints it.
 DEFAULT_PRIOR = Prior(
-    cost_mean=(-5.0, 0.17, 3.05, -4.33, -5.22, -2.54, -0.1),
-    cost_sd=(1.5, 1.23, 1.03, 1.1, 1.29, 1.05, 0.08),
+    cost_mean=(-5.0, 0.05, 3.16, -4.49, -5.48, -2.56, -0.1, -5.17),
+    cost_sd=(1.5, 1.52, 0.85, 0.93, 1.06, 1.04, 0.08, 1.56),
     acceptance_mean=(1.68, -2.91),
     acceptance_sd=(0.58, 0.95),
     scales=EffectScales(
-        level=0.0575,
-        text=0.0746,
-        smooth=0.0441,
+        level=0.0523,
+        text=0.0726,
+        smooth=0.0467,
         off=0.06,
-        setting=0.0043,
+        setting=0.0042,
         launch=0.008,
-        cell=0.0110,
-        noise=0.0110,
+        cell=0.0111,
+        noise=0.0111,
     ),
 )

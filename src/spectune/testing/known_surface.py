@@ -50,7 +50,7 @@ def make_evidence(
 
 def _acceptance(theta: Floats, cells: tuple[Cell, ...]) -> tuple[AcceptanceRow, ...]:
     settings = sorted({c.setting for c in cells if not c.setting.is_off})
-    lengths = [float(curve(theta[7:8], theta[8:9], np.array([s.num_steps]))[0]) for s in settings]
+    lengths = [float(curve(theta[8:9], theta[9:10], np.array([s.num_steps]))[0]) for s in settings]
     return tuple(
         AcceptanceRow(setting=s, workload="", acceptance_length=length)
         for s, length in zip(settings, lengths, strict=True)

@@ -17,7 +17,7 @@ def test_the_crossover_of_the_published_table_is_found_with_its_cause(published:
 def test_verification_cost_makes_the_best_draft_shorter_without_a_limit(of: Predict) -> None:
     theta = make_truth(0)
     theta[1:6] = -6.0, 3.0, -4.0, -8.0, -4.0  # arithmetic only
-    theta[7:9] = 1.2, -3.0
+    theta[8:10] = 1.2, -3.0
     prediction = of(make_evidence(theta, make_cells((1, 2, 4, 6), (1, 8, 64))), (1, 2, 4, 6), (1, 8, 64))
     depths = [w.cell.setting.num_steps for w in prediction.winners]
     assert depths == sorted(depths, reverse=True)
@@ -30,6 +30,6 @@ def test_settings_within_a_tie_do_not_change_places(of: Predict) -> None:
     """Two settings whose lead of 0.4 % changes sign are one answer, not a crossover."""
     theta = make_truth(0)
     theta[1:6] = -6.0, 3.0, -9.0, -8.0, -2.0
-    theta[7:9] = 0.4, -3.0
+    theta[8:10] = 0.4, -3.0
     prediction = of(make_evidence(theta, make_cells((1, 2), (1, 8, 64))), (1, 2), (1, 8, 64))
     assert prediction.crossovers == ()

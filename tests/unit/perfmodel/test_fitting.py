@@ -10,6 +10,7 @@ from spectune.perfmodel.evidence import Evidence
 from spectune.perfmodel.fitting import best, layout_of, problem_of, surface_of
 from spectune.perfmodel.posterior import sample
 from spectune.perfmodel.priors import DEFAULT_PRIOR
+from spectune.perfmodel.step_cost import NUM_PARAMETERS
 from spectune.testing.known_surface import CAPPED, make_cells, make_evidence, make_truth
 
 FULL = make_cells((0, 1, 2, 3, 4, 6), (1, 2, 4, 8, 16, 32, 64))
@@ -53,7 +54,7 @@ def test_what_is_predicted_recovers_every_cell_off_too(seed: int, is_capped: boo
 def test_more_acceptance_never_predicts_less_speed(seed: int, more: float) -> None:
     theta = make_truth(seed)[None]
     better = theta.copy()
-    better[:, 7] += more
+    better[:, NUM_PARAMETERS] += more
     surface = surface_of(FULL, layout_of(make_evidence(theta[0], FULL)), (None,))
     assert np.all(surface.log_speed(better) >= surface.log_speed(theta))
 

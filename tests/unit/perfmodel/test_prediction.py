@@ -30,7 +30,7 @@ def test_winners_are_probable_and_cost_little(published: Prediction) -> None:
 
 def test_an_unmeasured_winner_is_never_certain(of: Predict) -> None:
     theta = make_truth(0)
-    theta[7:9] = 4.0, -6.0  # nearly all accepted: more steps are better
+    theta[8:10] = 4.0, -6.0  # nearly all accepted: more steps are better
     prediction = of(make_evidence(theta, make_cells((1, 2), (1, 4))), (1, 2, 6), (1,))
     (winner,) = prediction.winners
     assert winner.cell.setting.num_steps == 6

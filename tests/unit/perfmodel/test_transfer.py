@@ -18,8 +18,8 @@ STEPS, LEVELS = (1, 2, 3, 4, 6), (1, 8, 64)
 def world() -> Floats:
     """A deployment where about 90 % of first draft tokens are accepted."""
     theta = make_truth(0)
-    theta[1:7] = -1.0, 3.0, -4.6, -5.0, -2.8, -0.1
-    theta[7:9] = 2.4, -4.0
+    theta[1:8] = -1.0, 3.0, -4.6, -5.0, -2.8, -0.1, -9.0
+    theta[8:10] = 2.4, -4.0
     return theta
 
 
@@ -59,7 +59,7 @@ def test_a_text_like_the_old_one_keeps_the_best_setting() -> None:
 
 def test_predicted_speeds_follow_the_acceptance_of_the_new_text() -> None:
     theta = world()
-    theta[7] = 0.4
+    theta[8] = 0.4
     cells = make_cells(STEPS, LEVELS)
     truth = np.log([r.output_tps for r in make_evidence(theta, cells).speeds])
     new = tuple(replace(c, workload="new") for c in cells)
@@ -70,7 +70,7 @@ def test_predicted_speeds_follow_the_acceptance_of_the_new_text() -> None:
 
 def test_one_timed_cell_narrows_what_the_text_does() -> None:
     theta = world()
-    theta[7] = 0.4
+    theta[8] = 0.4
     cells = make_cells(STEPS, LEVELS)
     anchor = make_evidence(theta, cells).speeds[:1]
     new = tuple(replace(c, workload="new") for c in cells)

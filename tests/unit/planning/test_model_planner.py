@@ -169,7 +169,7 @@ def test_what_is_best_over_all_has_every_level_in_the_end() -> None:
         -5.0,
         -4.0,
     )  # drafting and verifying cost little: 4 steps are best everywhere
-    theta[7:9] = 2.5, -4.0
+    theta[8:10] = 2.5, -4.0
     trials, _ = play(asked, theta, wall_s=100.0)
     levels = {cell.concurrency for trial in trials if trial.config.num_steps == 4 for cell in trial.cells}
     assert levels == set(SEVEN)

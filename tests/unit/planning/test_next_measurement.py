@@ -9,7 +9,7 @@ from spectune.testing.known_surface import make_cells, make_evidence, make_truth
 
 def evidence_with(lengths: tuple[float, float], steps: tuple[int, ...]) -> Evidence:
     theta = make_truth(0)
-    theta[7:9] = lengths
+    theta[8:10] = lengths
     return make_evidence(theta, make_cells(steps, (1, 8)), has_acceptance=False)
 
 

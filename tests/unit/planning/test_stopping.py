@@ -37,7 +37,7 @@ def test_nothing_left_to_measure_ends_it() -> None:
 
 def test_a_goal_stands_on_measured_choices_only() -> None:
     theta = make_truth(0)
-    theta[7:9] = 4.0, -6.0  # more steps are better
+    theta[8:10] = 4.0, -6.0  # more steps are better
     evidence = make_evidence(theta, make_cells((1, 2), (1, 4)))
     choices = tuple(Choice(setting=Setting.chain(k)) for k in (1, 2, 6))
     posterior = sample(
