@@ -3,17 +3,20 @@
 Every run measures all of num_steps 0 … 8 at every level (`spectune tune --search grid --num-steps 0..8`),
 then the model planner is replayed over those measurements: it sees only the outcomes it asks for, in the
 order it asks. So both searches judge the same measurements of the same server, and a run costs one grid.
+The model planner draws at random, so each grid is replayed with several of its seeds.
 
-    python benchmarks/embedded_search.py [--runs 3] [--budget 200] [--store FILE] [--out results.md]
+    python benchmarks/embedded_search.py [--runs 3] [--seeds 8] [--budget 200] [--store FILE] [--out FILE]
 
 Reports, per run: launches of grid and model, and per level the loss of the model's choice against the
-grid's best, with the 95 % interval of that difference. Nothing else should run on the machine meanwhile.
+grid's best, and whether it lies inside the 95 % interval of that difference. Nothing else should run on the
+machine meanwhile.
 """
 
 import argparse
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +24,7 @@ from spectune import __version__
 from spectune.analysis.comparison import SpeedDifference
 from spectune.analysis.study_fit import fit_study
 from spectune.clock import SystemClock
-from spectune.domain.study import StudyHistory
+from spectune.domain.study import Study, StudyHistory
 from spectune.domain.trial import TrialOutcome
 from spectune.planning.grid import GridPlanner
 from spectune.planning.model_planner import ModelPlanner
@@ -93,28 +96,49 @@ def run_grid(store: Path, budget: str) -> None:
     subprocess.run([*words, "--budget", budget, "--store", str(store)], check=True, stdout=subprocess.DEVNULL)
 
 
-def report(histories: list[StudyHistory]) -> str:
+def report(histories: list[StudyHistory], seeds: int) -> str:
     """Both tables as Markdown."""
     lines = [
-        "| run | grid launches | until passed | model launches | share of grid |",
+        "| run | grid launches | until passed | model launches, by seed | share of grid |",
         "|---|---|---|---|---|",
     ]
     rows: list[Row] = []
     shares = []
     for run, full in enumerate(histories, 1):
-        open_space = replace(full.study, space=replace(full.study.space, is_exhaustive=False))
-        passed = replay(GridPlanner(), replace(full, study=open_space))
-        asked = replay(ModelPlanner(), replace(full, study=open_space))
-        shares.append(len(asked) / len(full.outcomes))
-        lines.append(f"| {run} | {len(full.outcomes)} | {len(passed)} | {len(asked)} | {shares[-1]:.0%} |")
-        rows += judge(run, full, asked)
-    lines += ["", f"mean share of the grid's launches: {sum(shares) / len(shares):.0%}", ""]
-    lines += ["| run | concurrency | grid's best | model's choice | loss | inside the interval |"]
+        counts = []
+        for seed in range(seeds):
+            asked = replay(ModelPlanner(), replace(full, study=open_study(full, seed)))
+            counts.append(len(asked))
+            rows += judge(run, full, asked)
+        passed = len(replay(GridPlanner(), replace(full, study=open_study(full, 0))))
+        shares.append(sum(counts) / seeds / len(full.outcomes))
+        told = ", ".join(map(str, counts))
+        lines.append(f"| {run} | {len(full.outcomes)} | {passed} | {told} | {shares[-1]:.0%} |")
+    inside = sum(r.inside_interval for r in rows)
+    loss = sum(r.loss for r in rows) / len(rows)
+    lines += ["", f"Mean share of the grid's launches: {sum(shares) / len(shares):.0%}.", ""]
+    lines += [f"Choices inside the interval: {inside} of {len(rows)}; mean loss {loss:.1%}.", ""]
+    lines += ["| run | concurrency | grid's best | model's choices | mean loss | inside the interval |"]
     lines += ["|---|---|---|---|---|---|"]
-    for r in rows:
-        inside = "yes" if r.inside_interval else "no"
-        lines.append(f"| {r.run} | {r.concurrency} | {r.grid_best} | {r.choice} | {r.loss:.1%} | {inside} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(
+        lines + [_level_line(key, rows) for key in sorted({(r.run, r.concurrency) for r in rows})]
+    )
+
+
+def _level_line(key: tuple[int, int], rows: list[Row]) -> str:
+    """One level of one run over all seeds."""
+    own = [r for r in rows if (r.run, r.concurrency) == key]
+    chosen = ", ".join(f"{label} ({count})" for label, count in Counter(r.choice for r in own).most_common())
+    loss = sum(r.loss for r in own) / len(own)
+    inside = sum(r.inside_interval for r in own)
+    return f"| {key[0]} | {key[1]} | {own[0].grid_best} | {chosen} | {loss:.1%} | {inside} of {len(own)} |"
+
+
+def open_study(full: StudyHistory, seed: int) -> Study:
+    """The study as a planner sees it that need not launch everything, with a seed of its own."""
+    study = full.study
+    space = replace(study.space, is_exhaustive=False)
+    return replace(study, space=space, workload=replace(study.workload, seed=seed))
 
 
 def main() -> int:
@@ -123,6 +147,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=8, help="replays of each grid")
     parser.add_argument("--budget", default="200")
     parser.add_argument("--store", type=Path, help="keeps the studies; an existing one is only replayed")
     parser.add_argument("--out", type=Path)
@@ -132,7 +157,8 @@ def main() -> int:
         for _ in range(args.runs):
             run_grid(store_file, args.budget)
     store = SqliteStore(store_file, SystemClock(), __version__)
-    text = report([store.history(summary.study.id) for summary in store.studies() if summary.finished])
+    histories = [store.history(summary.study.id) for summary in store.studies() if summary.finished]
+    text = report(histories, args.seeds) + "\n"
     print(text)
     if args.out:
         title = "# Model search against the grid on the embedded engine"

@@ -32,6 +32,7 @@ class PublishedTable:
         running: requests that ran at once by draft tokens, where published.
         has_positions: whether the engine's per-position counters follow from the acceptance lengths.
         expert_share: experts per token ÷ experts, or None.
+        teaches: whether priors learn from it; not from one that was measured beside other work.
     """
 
     source: str
@@ -43,6 +44,7 @@ class PublishedTable:
     expert_share: float | None
     settings: tuple[Setting, ...] = field(default=())
     levels: tuple[int, ...] = field(default=())
+    teaches: bool = True
 
     @property
     def label(self) -> str:
@@ -119,5 +121,6 @@ def _published(source: str, table: dict[str, Any]) -> list[PublishedTable]:
             expert_share=table.get("expert_share"),
             settings=settings,
             levels=tuple(sorted({r.cell.concurrency for r in sound})),
+            teaches=table.get("teaches", True),
         )
     ]

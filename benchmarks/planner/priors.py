@@ -41,7 +41,7 @@ Floats = NDArray[np.floating[Any]]
 
 def learn_prior(tables: Sequence[PublishedTable], without: str = "") -> Prior:
     """The prior that all sources but one suggest; T and off keep the start's."""
-    chosen = [t for t in tables if t.source not in (without, *EXCLUDED)]
+    chosen = [t for t in tables if t.teaches and t.source not in (without, *EXCLUDED)]
     share = Counter(t.source for t in chosen)
     weights = np.array([share[t.source] ** -0.5 for t in chosen])
     weights /= weights.sum()

@@ -11,7 +11,7 @@ from spectune.perfmodel.effects import EffectScales
 
 LOG_KAPPA = 0.4  # experts fill up faster than independent routing would have it; MODEL study, section 2
 LOG_KAPPA_SD = 0.7
-UNLIKE_OFF, UNLIKE_OFF_SHARE = 4.0, 0.15  # factor on off's deviations; share of such servers
+UNLIKE_OFF, UNLIKE_OFF_SHARE = 2.5, 0.1  # factor on off's deviations; share of such servers
 ROUGH, ROUGH_SHARE = 2.5, 0.1  # factor on what the formula leaves over; share of such servers
 
 
@@ -44,7 +44,7 @@ class Prior:
         )
 
     def unlike_off(self) -> "Prior":
-        """A server whose off runs other kernels: its deviations are four times as wide."""
+        """A server whose off runs other kernels: its deviations are two and a half times as wide."""
         return replace(self, scales=replace(self.scales, off=UNLIKE_OFF * self.scales.off))
 
     def rough(self) -> "Prior":
@@ -71,19 +71,19 @@ START_PRIOR = Prior(
     ),
 )
 
-# Acceptance from published acceptance curves, the rest from every table in benchmarks/planner/tables but the
-# excluded ones; `python -m benchmarks.planner.priors` prints it.
+# Acceptance from published acceptance curves, the rest from every table in benchmarks/planner/tables that
+# teaches; `python -m benchmarks.planner.priors` prints it.
 DEFAULT_PRIOR = Prior(
-    cost_mean=(-5.0, 0.05, 3.16, -4.49, -5.48, -2.56, -0.1, -5.17),
-    cost_sd=(1.5, 1.52, 0.85, 0.93, 1.06, 1.04, 0.08, 1.56),
+    cost_mean=(-5.0, 0.14, 3.21, -4.4, -5.57, -2.61, -0.1, -5.41),
+    cost_sd=(1.5, 1.36, 0.9, 0.87, 1.1, 1.1, 0.08, 1.78),
     acceptance_mean=(1.68, -2.91),
     acceptance_sd=(0.58, 0.95),
     scales=EffectScales(
-        level=0.0523,
-        text=0.0726,
-        smooth=0.0467,
+        level=0.0524,
+        text=0.0709,
+        smooth=0.0451,
         off=0.06,
-        setting=0.0042,
+        setting=0.0043,
         launch=0.008,
         cell=0.0111,
         noise=0.0111,

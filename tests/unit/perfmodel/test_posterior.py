@@ -98,10 +98,10 @@ def test_the_formula_without_its_limits_is_never_slower() -> None:
 
 
 def test_off_unlike_the_curve_is_found_to_be_so() -> None:
-    """An off that is half again as fast as the formula says moves belief to the unusual kind."""
+    """An off a little over half as fast as the formula says is no matter of what verifying costs."""
     evidence = make_evidence(make_truth(6), make_cells((0, 1, 4), LEVELS))
     odd = tuple(
-        type(r)(cell=r.cell, output_tps=r.output_tps * (1.8 if r.cell.setting == Setting.chain(0) else 1.0))
+        type(r)(cell=r.cell, output_tps=r.output_tps / (1.8 if r.cell.setting == Setting.chain(0) else 1.0))
         for r in evidence.speeds
     )
     usual = DEFAULT_PRIOR.scales.off

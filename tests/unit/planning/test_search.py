@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -66,9 +67,9 @@ def test_the_ends_come_first_where_there_are_several_goals() -> None:
     assert launch.why == "the shortest draft, so that the model spans all others"
 
 
-@pytest.mark.parametrize(("odds", "expected"), [(2.0, (2, 3, 4)), (-1.0, (1,))])
+@pytest.mark.parametrize(("odds", "expected"), [(2.0, range(2, 8)), (-1.0, (1,))])
 def test_one_goal_gets_the_shortest_draft_second_only_where_it_may_be_the_answer(
-    odds: float, expected: tuple[int, ...]
+    odds: float, expected: Sequence[int]
 ) -> None:
     """With 88 % of first draft tokens accepted it is the last choice, with 27 % the first."""
     theta = make_truth(1)
