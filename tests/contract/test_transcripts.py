@@ -145,3 +145,4 @@ def test_failures_are_classed_with_their_telling_line(entry: Entry) -> None:
     assert found.kind == entry.values["kind"]
     assert entry.values["telling"] in found.cause
     assert found.next_step
+    assert entry.values.get("step", "") in found.next_step

@@ -149,6 +149,7 @@ def test_a_signal_stops_the_server_and_the_study_goes_on_later(bench: Any, numbe
     result: Json = json.loads(resumed.stdout)
     assert [trial["requested"]["num_steps"] for trial in result["trials"]] == [0, 1, 2]
     assert result["unfinished"] == []
+    assert ", 1 of them done before, at 1 and 4 concurrent requests" in resumed.stderr
     assert "off at" not in resumed.stderr  # finished before, not repeated
     assert "eagle 1 at 1:" not in resumed.stderr  # measured before the signal
     assert "eagle 1 at 4:" in resumed.stderr

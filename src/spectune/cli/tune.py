@@ -166,12 +166,13 @@ def _lever_notes(study: Study) -> tuple[str, ...]:
 
 def _announce(prepared: PreparedStudy, plan: StudyPlan, store: SqliteStore) -> None:
     study = prepared.study
-    levels = numbers.listing([str(level) for level in study.concurrency])
-    verb = "begins" if prepared.resumed is None else "goes on"
+    verb, done = "begins", ""
+    if prepared.resumed is not None:
+        verb, done = "goes on", f" in all, {len(prepared.resumed.outcomes)} of them done before,"
     left = "" if plan.expected_s is None else f", {numbers.duration(plan.expected_s)} at most"
     sys.stderr.write(
-        f"study {study.id} {verb}: {plan.launches_text} at {levels} concurrent requests{left}; kept "
-        f"in {store.path}\n"
+        f"study {study.id} {verb}: {plan.launches_text}{done} at {numbers.levels(study.concurrency)}{left}; "
+        f"kept in {store.path}\n"
     )
     for note in plan.notes:
         sys.stderr.write(f"note: {note}\n")

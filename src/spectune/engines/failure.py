@@ -8,6 +8,9 @@ from spectune.engines.adapter import Diagnosis, ServerTraces
 
 _EXCEPTION = re.compile(r"^(?:\[[^\]]*\]\s*|\([^)]*\)\s*)*[\w.]*(?:Error|Exception)\b.*")
 
+OUT_OF_MEMORY = re.compile(r"out of memory|MemoryError|bad_alloc|cannot allocate memory", re.IGNORECASE)
+"""What most programs say; engines with flags of their own for it name them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sign:
@@ -34,9 +37,9 @@ SIGNS = (
         next_step="Look at nvidia-smi and the kernel's log; the GPU or its driver is not well.",
     ),
     Sign(
-        pattern=re.compile(r"out of memory|MemoryError|bad_alloc|cannot allocate memory", re.IGNORECASE),
+        pattern=OUT_OF_MEMORY,
         kind="out_of_memory",
-        next_step="Lower --max-running-requests or try fewer draft tokens.",
+        next_step="Let fewer requests run at once, or try fewer draft tokens.",
     ),
     Sign(
         pattern=re.compile(r"error: argument|unrecognized arguments|invalid choice|usage:", re.IGNORECASE),
@@ -66,12 +69,12 @@ def diagnose(
             cause="The server runs but gives no token.",
             next_step="Look at the end of its log; try the setting alone with the serve command.",
         )
-    ended = _ending(traces.exit_status)
+    is_own = own_kill is not None and own_kill.search(traces.log_tail) is not None
+    ended = _ending(traces.exit_status, is_own_kill=is_own)
     for line in reversed(traces.log_tail.splitlines()):
         for sign in signs:
             if sign.pattern.search(line):
                 return Diagnosis(kind=sign.kind, cause=f"{ended}: {line.strip()}", next_step=sign.next_step)
-    is_own = own_kill is not None and own_kill.search(traces.log_tail) is not None
     return _without_sign(traces, ended, is_own_kill=is_own)
 
 
@@ -82,7 +85,7 @@ def _without_sign(traces: ServerTraces, ended: str, *, is_own_kill: bool) -> Dia
         return Diagnosis(
             kind="out_of_memory",
             cause=f"{cause} (SIGKILL is what the kernel sends when memory runs out)",
-            next_step="Look into the kernel's log; lower --max-running-requests.",
+            next_step="Look into the kernel's log; let fewer requests run at once.",
         )
     kind: FailureKind = "crash_under_load" if traces.was_ready else "crash_at_start"
     if traces.exit_status == 2 and not traces.was_ready:
@@ -97,7 +100,9 @@ def _telling_line(log: str) -> str:
     return (raised or lines or [""])[-1]
 
 
-def _ending(exit_status: int) -> str:
+def _ending(exit_status: int, *, is_own_kill: bool) -> str:
+    if exit_status == -9 and is_own_kill:
+        return "the server ended itself by SIGKILL"
     if exit_status < 0:
         return f"the server was ended by signal {-exit_status}"
     return f"the server ended by itself with status {exit_status}"

@@ -189,12 +189,6 @@ KNOWN_BUGS = (
         advice="Raise --max-cudagraph-capture-size to --max-num-seqs × (num_steps + 1).",
     ),
     KnownBug(
-        engine="vllm",
-        symptom="memory of the previous server was not free yet.",
-        advice="Wait, or find the process that holds it with nvidia-smi.",
-        log_pattern=r"Free memory on device .* on startup is less than desired",
-    ),
-    KnownBug(
         engine="llamacpp",
         needs=frozenset({"method:ngram"}),
         symptom="ngram-simple never drafts when size_m is smaller than size_n, without a warning.",

@@ -18,7 +18,7 @@ from spectune.domain.trial import EffectiveSettings
 from spectune.engines import openai, sglang_flags, sglang_schedule
 from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import Flags
-from spectune.engines.failure import SIGNS, Sign, diagnose
+from spectune.engines.failure import OUT_OF_MEMORY, SIGNS, Sign, diagnose
 from spectune.engines.json_answer import JsonAnswer
 from spectune.engines.levers import aliases_of, lever_words
 from spectune.engines.publishing import endpoint_of
@@ -43,6 +43,11 @@ _OWN_KILL = re.compile(r"Received sigquit from a child process|kill_process_tree
 _COMPILES = re.compile(r"Capture .* CUDA graph begin|Built adaptive runtime state|JIT [Cc]ompil")
 _SIGNS = (
     Sign(
+        pattern=re.compile(r"leave no GPU memory for the KV cache"),
+        kind="out_of_memory",
+        next_step="Raise --mem-fraction-static to more than the message names.",
+    ),
+    Sign(
         pattern=_TOO_LITTLE,
         kind="out_of_memory",
         next_step="Raise --mem-fraction-static to what the message names, or lower --max-running-requests.",
@@ -51,6 +56,11 @@ _SIGNS = (
         pattern=re.compile(r"Capture cuda graph failed|set --mem-fraction-static to a smaller value"),
         kind="out_of_memory",
         next_step="Lower --mem-fraction-static or --cuda-graph-max-bs.",
+    ),
+    Sign(
+        pattern=OUT_OF_MEMORY,
+        kind="out_of_memory",
+        next_step="Lower --mem-fraction-static or --max-running-requests, or try fewer draft tokens.",
     ),
     Sign(
         pattern=re.compile(

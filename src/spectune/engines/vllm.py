@@ -18,7 +18,7 @@ from spectune.domain.trial import EffectiveSettings
 from spectune.engines import openai, vllm_answers, vllm_config
 from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
 from spectune.engines.arguments import FlagRule, Flags
-from spectune.engines.failure import SIGNS, Sign, diagnose
+from spectune.engines.failure import OUT_OF_MEMORY, SIGNS, Sign, diagnose
 from spectune.engines.levers import aliases_of, lever_words
 from spectune.engines.publishing import endpoint_of
 from spectune.engines.schedule_forms import batch_size_rows, read_batch_size_rows
@@ -33,20 +33,33 @@ _MAX_CAPTURE, _DEFAULT_MAX_CAPTURE = "--max-cudagraph-capture-size", 512
 _GRAPH_FLAGS = ("--compilation-config", "-cc", "--cudagraph-capture-sizes")
 _DEFAULT_UTILIZATION = 0.9  # 0.92 in 0.32
 _LESS_MEMORY, _LEAST_UTILIZATION = 0.05, 0.3
+_NOTHING_LEFT = re.compile(r"No available memory for the cache blocks")
 _TOO_LITTLE = re.compile(
-    r"No available memory for the cache blocks|To serve at least one request with the model's max seq len"
+    rf"{_NOTHING_LEFT.pattern}|To serve at least one request with the model's max seq len"
 )
 _COMPILES = re.compile(r"JIT compilation during inference:|Graph capturing finished|torch\.compile took")
 _SIGNS = (
     Sign(
         pattern=re.compile(r"Free memory on device .* on startup is less than desired"),
         kind="memory_held",
-        next_step="Another process holds GPU memory, often the server before: see nvidia-smi, try again.",
+        next_step="Another process holds that memory, often a server stopped just before; nvidia-smi shows "
+        "which. End it or wait, or lower --gpu-memory-utilization.",
+    ),
+    Sign(
+        pattern=_NOTHING_LEFT,
+        kind="out_of_memory",
+        next_step="Raise --gpu-memory-utilization: weights and activations take all of that share.",
     ),
     Sign(
         pattern=_TOO_LITTLE,
         kind="out_of_memory",
         next_step="Raise --gpu-memory-utilization, or lower --max-model-len or the number of draft tokens.",
+    ),
+    Sign(
+        pattern=OUT_OF_MEMORY,
+        kind="out_of_memory",
+        next_step="Lower --gpu-memory-utilization (or --kv-cache-memory-bytes, which goes before it) or "
+        "--max-num-seqs, or try fewer draft tokens.",
     ),
     Sign(
         pattern=re.compile(

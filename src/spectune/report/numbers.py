@@ -94,6 +94,16 @@ def count(value: int | None) -> str:
     return MISSING if value is None else str(value)
 
 
+def levels(concurrency: Sequence[int]) -> str:
+    """Levels of concurrency as in a sentence.
+
+    >>> levels((1, 4)), levels((1,))
+    ('1 and 4 concurrent requests', '1 concurrent request')
+    """
+    noun = "request" if tuple(concurrency) == (1,) else "requests"
+    return f"{listing([str(level) for level in concurrency])} concurrent {noun}"
+
+
 def listing(words: Sequence[str], last: str = "and") -> str:
     """Words joined as in a sentence.
 

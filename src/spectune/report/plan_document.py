@@ -92,7 +92,6 @@ class StudyPlan:
 def plan_document(plan: StudyPlan) -> Document:
     """The plan as a page."""
     study = plan.study
-    levels = numbers.listing([str(level) for level in study.concurrency])
     settings = tuple(
         f"{setting.config.label}: {' '.join(setting.launch_args) or setting.obstacle or 'no flags'}"
         for setting in plan.settings
@@ -100,7 +99,7 @@ def plan_document(plan: StudyPlan) -> Document:
     facts = (
         f"engine: {study.engine}; command: {study.command.printable}",
         f"workload: {study.workload.name} ({study.workload.num_prompts} distinct prompts)",
-        f"levels: {levels} concurrent requests, the same requests for every setting",
+        f"levels: {numbers.levels(study.concurrency)}, the same requests for every setting",
         _search(study),
         *_purpose(study.proof),
         *plan.notes,

@@ -47,3 +47,8 @@ def test_beside_a_failure_the_log_decides() -> None:
     assert any("topk" in bug.symptom for bug in bugs_in_log("sglang", "0.5.17", TRAITS, log))
     assert not bugs_in_log("sglang", "0.5.17", TRAITS, "all is well")
     assert not bugs_in_log("vllm", "0.26.0", TRAITS, log)
+
+
+def test_what_the_diagnosis_says_is_not_said_again() -> None:
+    held = "ValueError: Free memory on device cuda:0 (115.74/139.8 GiB) on startup is less than desired"
+    assert not bugs_in_log("vllm", "0.26.0", frozenset(), held)

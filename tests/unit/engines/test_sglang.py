@@ -2,7 +2,7 @@ import pytest
 
 from spectune.domain.command import Command
 from spectune.domain.spec_config import OFF, SpecConfig
-from spectune.engines.adapter import EngineFacts
+from spectune.engines.adapter import EngineFacts, ServerTraces
 from spectune.engines.sglang import SglangAdapter
 
 ADAPTER = SglangAdapter()
@@ -88,6 +88,24 @@ def test_less_memory_is_a_lower_fraction_than_asked_or_logged() -> None:
 )
 def test_where_less_memory_would_not_help_there_is_no_second_try(flags: tuple[str, ...], log: str) -> None:
     assert ADAPTER.with_less_memory(command(*flags), log) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (  # seen on an H200 (0.5.17)
+            "ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static",
+            "Raise --mem-fraction-static to more than the message names.",
+        ),
+        ("torch.OutOfMemoryError: CUDA out of memory.", "Lower --mem-fraction-static"),
+    ],
+)
+def test_out_of_memory_is_told_with_the_flag_that_helps(line: str, told: str) -> None:
+    log = f"{line}\n\n[t] Received sigquit from a child process. It usually means the child failed.\n"
+    found = ADAPTER.diagnose(ServerTraces(exit_status=-9, log_tail=log, was_ready=False))
+    assert found.kind == "out_of_memory"
+    assert found.next_step.startswith(told)
+    assert found.cause == f"the server ended itself by SIGKILL: {line}"
 
 
 def test_traits_are_those_that_bugs_depend_on() -> None:

@@ -73,6 +73,28 @@ def test_the_root_cause_is_found_above_the_last_words(line: str, kind: str) -> N
     assert ADAPTER.diagnose(ServerTraces(exit_status=1, log_tail=log, was_ready=False)).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [  # each seen on an H200 (0.26.0)
+        ("ValueError: No available memory for the cache blocks. Try increasing", "Raise --gpu-mem"),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.54 GiB.",
+            "--kv-cache-memory-bytes",
+        ),
+        (
+            "ValueError: Free memory on device cuda:0 (115.74/139.8 GiB) on startup is less than desired GPU",
+            "nvidia-smi",
+        ),
+    ],
+)
+def test_out_of_memory_names_vllms_own_flags(line: str, told: str) -> None:
+    log = f"(EngineCore pid=7) {line}\n(APIServer pid=6) RuntimeError: Engine core initialization failed.\n"
+    found = ADAPTER.diagnose(ServerTraces(exit_status=1, log_tail=log, was_ready=False))
+    assert told in found.next_step
+    assert "--max-running-requests" not in found.next_step  # SGLang's
+    assert line in found.cause
+
+
 def test_less_memory_is_a_lower_utilization() -> None:
     found = ADAPTER.with_less_memory(command("--gpu_memory_utilization", "0.95"), "CUDA out of memory")
     assert found is not None
