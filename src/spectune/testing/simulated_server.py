@@ -108,7 +108,9 @@ async def _serve_garbage(listener: socket.socket) -> None:
 async def _serve(server: SimulatedServer, listener: socket.socket) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    if not server.faults.has("ignore-sigterm"):
+    if server.faults.has("ignore-sigterm"):
+        loop.add_signal_handler(signal.SIGTERM, lambda: print("SIGTERM came and is ignored", flush=True))
+    else:
         loop.add_signal_handler(signal.SIGTERM, stopping.set)
     runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
