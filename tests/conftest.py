@@ -1,5 +1,7 @@
 """What holds for all tests of a process."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -12,3 +14,10 @@ def _keep_denormals() -> None:
     graph = GraphBuilder()
     graph.output(graph.op("Identity", [graph.input("x", np.float32, (1,))]), np.float32, (1,))
     graph.session(1, flush_denormals=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _hear_ctrl_c() -> None:
+    """A shell starts `make test &` with SIGINT ignored, and every process started from here would inherit that."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
