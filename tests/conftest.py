@@ -18,6 +18,6 @@ def _keep_denormals() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _hear_ctrl_c() -> None:
-    """A shell starts `make test &` with SIGINT ignored, and every process started from here would inherit that."""
+    """A shell starts `make test &` with SIGINT ignored; all processes of the tests would inherit that."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,15 +1,20 @@
-"""Signs that a figure should not be trusted: a wrong draft, degenerate text, bad counters, used prompts."""
+"""Signs not to trust a figure: a wrong draft, degenerate text, bad counters, used prompts, an odd cell."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from spectune.analysis.launches import MeasuredLevel
-from spectune.domain.spec_config import SpecConfig
+from spectune.domain.spec_config import OFF_METHOD, SpecConfig
 from spectune.domain.study import StudyHistory
 from spectune.metrics.acceptance import setting_faults
+from spectune.perfmodel.history_evidence import evidence_of, lessons_of, setting_of
+from spectune.perfmodel.priors import DEFAULT_PRIOR
+from spectune.perfmodel.surprises import Surprise, surprises
 
-CaveatKind = Literal["no acceptance", "all accepted", "acceptance falls", "unreadable counters", "not fresh"]
+CaveatKind = Literal[
+    "no acceptance", "all accepted", "acceptance falls", "unreadable counters", "not fresh", "surprising"
+]
 _NO_GAIN = 1.05
 _CEILING = 0.95
 _FALL = 0.25  # of what is accepted beyond the first token; each level has prompts of its own
@@ -26,6 +31,7 @@ class Caveat:
         value: acceptance length, share of the accepted tokens it fell by, or share of fresh prompts that
             are none.
         detail: the identity that is broken, of unreadable counters.
+        surprise: what the other cells expect, of a surprising one.
     """
 
     kind: CaveatKind
@@ -33,6 +39,7 @@ class Caveat:
     concurrency: tuple[int, ...]
     value: float = 0.0
     detail: str = ""
+    surprise: Surprise | None = None
 
 
 def find_caveats(history: StudyHistory, cells: Iterable[MeasuredLevel]) -> tuple[Caveat, ...]:
@@ -42,7 +49,7 @@ def find_caveats(history: StudyHistory, cells: Iterable[MeasuredLevel]) -> tuple
         if cell.arm.is_setting and not cell.arm.config.is_off:
             by_config.setdefault(cell.arm.config, []).append(cell)
     found = [caveat for config, own in by_config.items() for caveat in _of(config, own)]
-    return (*found, *_not_fresh(history))
+    return (*found, *_not_fresh(history), *_surprising(history))
 
 
 def _of(config: SpecConfig, cells: Sequence[MeasuredLevel]) -> Iterable[Caveat]:
@@ -98,3 +105,18 @@ def _not_fresh(history: StudyHistory) -> Iterable[Caveat]:
         yield Caveat(
             kind="not fresh", config=None, concurrency=_sorted(repeated), value=max(repeated.values())
         )
+
+
+def _surprising(history: StudyHistory) -> Iterable[Caveat]:
+    """Cells of the search that the rest of their method's surface does not expect; off belongs to each."""
+    searched = [outcome for outcome in history.outcomes if outcome.trial.is_of_search]
+    found: dict[tuple[SpecConfig, int], Caveat] = {}
+    for method in dict.fromkeys(o.trial.config.method for o in searched if not o.trial.config.is_off):
+        own = [o for o in searched if o.trial.config.method in (method, OFF_METHOD)]
+        configs = {setting_of(o.trial.config): o.trial.config for o in own}
+        evidence = evidence_of(lessons_of(own), configs, sorted({o.trial.lever for o in own} - {""}))
+        for one in surprises(evidence, prior=DEFAULT_PRIOR):
+            config, level = configs[one.row.cell.setting], one.row.cell.concurrency
+            caveat = Caveat(kind="surprising", config=config, concurrency=(level,), surprise=one)
+            found.setdefault((config, level), caveat)
+    return found.values()

@@ -17,6 +17,7 @@ from spectune.perfmodel.evidence import Evidence, Setting, SpeedRow, split_overl
 from spectune.perfmodel.pool_capacity import BetterLimit, better_limits
 from spectune.perfmodel.prediction import Prediction, predict
 from spectune.perfmodel.priors import DEFAULT_PRIOR
+from spectune.perfmodel.surprises import surprise_warnings, surprises
 from spectune.perfmodel.table import Table, evidence_of, parse_table
 from spectune.perfmodel.transfer import re_rank, transfer_warnings, with_text
 from spectune.planning.next_measurement import next_measurement
@@ -117,6 +118,7 @@ def _warnings(
     return (
         *ceiling_warnings(evidence),
         *overload_warnings(overloaded),
+        *surprise_warnings(surprises(evidence, prior=DEFAULT_PRIOR)),
         *reach_warnings(evidence, settings, levels),
         *capacity_warnings(evidence, cells),
         *ignored,

@@ -8,10 +8,10 @@ import numpy as np
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import Study, StudyHistory
 from spectune.domain.trial import PlannedCell, Role, Trial, TrialId
+from spectune.perfmodel.history_evidence import setting_of
 from spectune.perfmodel.priors import DEFAULT_PRIOR, Prior
 from spectune.planning.goals import Choice
 from spectune.planning.grid import config_of, grid_configs
-from spectune.planning.history_evidence import setting_of
 from spectune.planning.planner import Propose, Stop
 from spectune.planning.search import Finished, Launch, Situation, decide, draw, stands_of
 from spectune.planning.situations import situation_of

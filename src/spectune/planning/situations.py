@@ -8,9 +8,9 @@ from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import Study
 from spectune.domain.trial import Completed, Failed, TrialOutcome
 from spectune.perfmodel.evidence import Cell, Evidence
+from spectune.perfmodel.history_evidence import evidence_of, lessons_of, setting_of
 from spectune.planning.costs import downtime_s, num_launches
 from spectune.planning.goals import Choice, choice_of
-from spectune.planning.history_evidence import evidence_of, lessons_of, setting_of
 from spectune.planning.search import Situation
 from spectune.planning.study_goals import goals_of
 

@@ -25,8 +25,8 @@ from spectune.domain.mix import level_weights
 from spectune.domain.study import ProofRule, Study
 from spectune.metrics.quantiles import stand_in
 from spectune.metrics.summary import LevelSummary
+from spectune.perfmodel.history_evidence import Lesson
 from spectune.planning.goals import Choice, Goal, per_level
-from spectune.planning.history_evidence import Lesson
 
 _Scale = tuple[Choice, int, float]  # choice, level, least tokens/s
 

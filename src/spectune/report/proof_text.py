@@ -232,6 +232,9 @@ def caveat_text(found: Caveat) -> str:
                 f"up to {numbers.percent(found.value)} of the fresh prompts at {at} were the search's: the "
                 "workload has too few"
             )
+        case "surprising":
+            words = "" if found.surprise is None else found.surprise.words
+            return f"{label} at {at} is surprising: {words}"
         case _:
             assert_never(found.kind)
 

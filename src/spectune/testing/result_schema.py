@@ -161,7 +161,7 @@ _NOISE = {
     "drift": ({"ratio": _NUMBER, "ratio_ci": Pair(_NUMBER), "arms": int}, None),
 }
 _CAVEAT = Text(
-    ("no acceptance", "all accepted", "acceptance falls", "unreadable counters", "not fresh"),
+    ("no acceptance", "all accepted", "acceptance falls", "unreadable counters", "not fresh", "surprising"),
 )
 _ASKED = {"role": _ROLE, "requested": CONFIG, "lever": str, "schedule": (_RANGES, None)}
 _LEVER = {

@@ -7,6 +7,7 @@ from spectune.analysis.study_fit import fit_study
 from spectune.domain.measurement import SpecCounters
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import StudyHistory
+from spectune.report.proof_text import caveat_text
 from spectune.testing.study_values import make_completed, make_history, make_plan, make_study
 
 EAGLE_2 = SpecConfig.chain("eagle", 2)
@@ -62,3 +63,26 @@ def test_fresh_prompts_that_were_the_searchs_are_told() -> None:
     used = replace(history, plans=(plan, replace(plan, part="fresh")))
     (found,) = caveats(used)
     assert (found.kind, found.concurrency, found.value) == ("not fresh", (1,), 1.0)
+
+
+def grid(odd: float) -> StudyHistory:
+    """Off and eagle 1 to 5 at three levels; the speed of eagle 2 at 4 is `odd` times what it was."""
+    gains = {0: 1.0, 1: 1.3, 2: 1.45, 3: 1.5, 4: 1.48, 5: 1.42}
+    outcomes = []
+    for trial_id, (steps, gain) in enumerate(gains.items(), 1):
+        speeds = {level: 100.0 * level**0.8 * gain for level in (1, 4, 16)}
+        if steps == 2:
+            speeds[4] *= odd
+        outcomes.append(make_completed(trial_id, steps, speeds))
+    return make_history(make_study(concurrency=(1, 4, 16)), tuple(outcomes))
+
+
+def test_a_cell_that_the_others_do_not_expect_is_told() -> None:
+    (found,) = [one for one in caveats(grid(0.5)) if one.kind == "surprising"]
+    assert (found.config, found.concurrency) == (EAGLE_2, (4,))
+    assert caveat_text(found).startswith("eagle 2 at 4 is surprising: ")
+    assert "where the other cells expect about 4" in caveat_text(found)  # 440 tok/s by the rule of the others
+
+
+def test_a_smooth_surface_is_no_surprise() -> None:
+    assert [one for one in caveats(grid(1.0)) if one.kind == "surprising"] == []

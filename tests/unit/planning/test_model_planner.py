@@ -9,7 +9,7 @@ from spectune.domain.trial import Completed, Trial, TrialOutcome
 from spectune.perfmodel.arrays import Floats
 from spectune.perfmodel.evidence import CapacityCurve, Cell
 from spectune.perfmodel.fitting import Layout, surface_of
-from spectune.planning.history_evidence import setting_of
+from spectune.perfmodel.history_evidence import setting_of
 from spectune.planning.model_planner import ModelPlanner
 from spectune.planning.planner import Propose, Stop
 from spectune.planning.stopping import Budget

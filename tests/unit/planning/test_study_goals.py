@@ -4,8 +4,8 @@ import pytest
 
 from spectune.domain.study import ProofRule
 from spectune.perfmodel.evidence import Setting
+from spectune.perfmodel.history_evidence import lessons_of
 from spectune.planning.goals import Choice
-from spectune.planning.history_evidence import lessons_of
 from spectune.planning.study_goals import goals_of, latency_of
 from spectune.testing.study_values import make_completed, make_study
 

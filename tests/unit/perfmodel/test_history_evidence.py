@@ -2,7 +2,7 @@ import pytest
 
 from spectune.domain.trial import Void
 from spectune.perfmodel.evidence import Setting
-from spectune.planning.history_evidence import evidence_of, lessons_of
+from spectune.perfmodel.history_evidence import evidence_of, lessons_of
 from spectune.testing.study_values import make_completed, make_failed, make_trial
 
 SPEEDS = {1: 100.0, 8: 500.0}
