@@ -27,7 +27,7 @@ from spectune.perfmodel.fitting import Problem, best, layout_of, problem_of
 from spectune.perfmodel.posterior import hypotheses_of
 from spectune.perfmodel.priors import Prior
 
-MIN_Z = 4.0  # on the published tables 3 cells of 609 lie beyond: a batch without a CUDA graph, and two near overload
+MIN_Z = 4.0  # 3 of the published tables' 609 cells lie beyond: a batch without a CUDA graph, two near overload
 MIN_ROWS = 6  # fewer do not tell which of them is odd
 MAX_FOUND = 5
 
