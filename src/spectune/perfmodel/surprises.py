@@ -27,7 +27,7 @@ from spectune.perfmodel.fitting import Problem, best, layout_of, problem_of
 from spectune.perfmodel.posterior import hypotheses_of
 from spectune.perfmodel.priors import Prior
 
-MIN_Z = 4.0  # 3 of the published tables' 609 cells lie beyond: a batch without a CUDA graph, two near overload
+MIN_Z = 4.0  # 3 of 609 cells of published tables lie beyond: no CUDA graph for the batch, twice near overload
 MIN_ROWS = 6  # fewer do not tell which of them is odd
 MAX_FOUND = 5
 
