@@ -16,7 +16,7 @@ from spectune.domain.spec_config import OFF, SpecConfig
 from spectune.domain.trial import EffectiveSettings
 from spectune.engines import openai
 from spectune.engines.adapter import NO_FACTS, Diagnosis, EngineFacts, Prepared, Scheduled, ServerTraces
-from spectune.engines.failure import diagnose
+from spectune.engines.failure import OUT_OF_MEMORY, SIGNS, Sign, diagnose
 from spectune.engines.flags import flag_value, int_flag, without_flags
 from spectune.engines.json_answer import JsonAnswer
 from spectune.engines.levers import lever_words
@@ -34,6 +34,14 @@ _TOPK = "--speculative-eagle-topk"
 _NUM_DRAFT_TOKENS = "--speculative-num-draft-tokens"
 _SCHEDULE = "--speculative-schedule"
 _SPECULATIVE = frozenset({_ALGORITHM, _NUM_STEPS, _TOPK, _NUM_DRAFT_TOKENS, _SCHEDULE})
+_SIGNS = (
+    Sign(
+        pattern=OUT_OF_MEMORY,
+        kind="out_of_memory",
+        next_step="Lower --max-running-requests or --kv-cache-mib, or try fewer draft tokens.",
+    ),
+    *SIGNS,
+)
 _MODULES = (("-m", "spectune", "serve"), ("-m", "spectune.testing.simulated_server"))
 
 
@@ -215,8 +223,8 @@ class EmbeddedAdapter:
         return HttpRequest(method="POST", path="/flush_cache")
 
     def diagnose(self, traces: ServerTraces) -> Diagnosis:
-        """The common signs; nothing here is peculiar to the embedded engine."""
-        return diagnose(traces)
+        """The common signs, and its own flags where memory is short."""
+        return diagnose(traces, _SIGNS)
 
     def with_less_memory(self, command: Command, log: str) -> Prepared | None:
         """It has no memory fraction."""

@@ -4,6 +4,7 @@ import pytest
 
 from spectune.domain.command import Command
 from spectune.domain.spec_config import OFF, SpecConfig
+from spectune.engines.adapter import ServerTraces
 from spectune.engines.embedded import EmbeddedAdapter
 from spectune.errors import ConfigError, ProtocolError
 
@@ -172,3 +173,10 @@ def test_counters_are_read_by_position() -> None:
 def test_counters_that_make_no_sense_are_refused(old: str, new: str) -> None:
     with pytest.raises(ProtocolError, match="/metrics"):
         ADAPTER.read_counters(METRICS.replace(old, new), OFF)
+
+
+def test_without_memory_its_own_flags_are_named() -> None:
+    log = "MemoryError: out of memory: cannot allocate the KV cache\n"
+    found = ADAPTER.diagnose(ServerTraces(exit_status=1, log_tail=log, was_ready=False))
+    assert found.kind == "out_of_memory"
+    assert "--kv-cache-mib" in found.next_step
