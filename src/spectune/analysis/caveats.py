@@ -7,6 +7,7 @@ from typing import Literal
 from spectune.analysis.launches import MeasuredLevel
 from spectune.domain.spec_config import OFF_METHOD, SpecConfig
 from spectune.domain.study import StudyHistory
+from spectune.domain.trial import Completed
 from spectune.metrics.acceptance import setting_faults
 from spectune.perfmodel.history_evidence import evidence_of, lessons_of, setting_of
 from spectune.perfmodel.priors import DEFAULT_PRIOR
@@ -109,11 +110,11 @@ def _not_fresh(history: StudyHistory) -> Iterable[Caveat]:
 
 def _surprising(history: StudyHistory) -> Iterable[Caveat]:
     """Cells of the search that the rest of their method's surface does not expect; off belongs to each."""
-    searched = [outcome for outcome in history.outcomes if outcome.trial.is_of_search]
+    searched = [o for o in history.outcomes if isinstance(o, Completed) and o.trial.is_of_search]
     found: dict[tuple[SpecConfig, int], Caveat] = {}
     for method in dict.fromkeys(o.trial.config.method for o in searched if not o.trial.config.is_off):
         own = [o for o in searched if o.trial.config.method in (method, OFF_METHOD)]
-        configs = {setting_of(o.trial.config): o.trial.config for o in own}
+        configs = {setting_of(o.effective.config): o.trial.config for o in own}
         evidence = evidence_of(lessons_of(own), configs, sorted({o.trial.lever for o in own} - {""}))
         for one in surprises(evidence, prior=DEFAULT_PRIOR):
             config, level = configs[one.row.cell.setting], one.row.cell.concurrency

@@ -7,6 +7,7 @@ from spectune.analysis.study_fit import fit_study
 from spectune.domain.measurement import SpecCounters
 from spectune.domain.spec_config import SpecConfig
 from spectune.domain.study import StudyHistory
+from spectune.domain.trial import Completed
 from spectune.report.proof_text import caveat_text
 from spectune.testing.study_values import make_completed, make_history, make_plan, make_study
 
@@ -86,3 +87,13 @@ def test_a_cell_that_the_others_do_not_expect_is_told() -> None:
 
 def test_a_smooth_surface_is_no_surprise() -> None:
     assert [one for one in caveats(grid(1.0)) if one.kind == "surprising"] == []
+
+
+def test_a_surprise_is_told_under_the_setting_that_was_asked_for() -> None:
+    history = grid(0.5)
+    third = history.outcomes[2]
+    assert isinstance(third, Completed)
+    in_force = replace(third.effective, config=SpecConfig.chain("eagle", 6))
+    outcomes = (*history.outcomes[:2], replace(third, effective=in_force), *history.outcomes[3:])
+    (found,) = [one for one in caveats(replace(history, outcomes=outcomes)) if one.kind == "surprising"]
+    assert found.config == EAGLE_2
